@@ -14,9 +14,9 @@ TOOLS: Final[Mapping[str, Lazy]] = {
         f"{_PACKAGE}.configs:configs",
         "Describe and alter settings of topics, brokers and groups, quotas, and SCRAM users.",
     ),
-    "kafka-console-consumer": Lazy(f"{_PACKAGE}.console_consumer:console_consumer", "Print records as text."),
+    "kafka-console-consumer": Lazy(f"{_PACKAGE}.console.consumer:console_consumer", "Print records as text."),
     "kafka-console-producer": Lazy(
-        f"{_PACKAGE}.console_producer:console_producer", "Send the lines of standard input as records."
+        f"{_PACKAGE}.console.producer:console_producer", "Send the lines of standard input as records."
     ),
     "kafka-consumer-groups": Lazy(
         f"{_PACKAGE}.groups.consumer_groups:consumer_groups", "List, describe, reset and delete consumer groups."

@@ -1,7 +1,7 @@
 import pytest
 
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._tools.console_consumer import FORMAT_PROPERTIES, to_line
+from spark_kafka_native._tools.console.consumer import FORMAT_PROPERTIES, to_line
 from tests.support.tools import Tool
 
 ROW = {

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._tools.console_producer import _READ_BYTES, READER_PROPERTIES, _lines_of, to_records
+from spark_kafka_native._tools.console.producer import _READ_BYTES, READER_PROPERTIES, _lines_of, to_records
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
 
