@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,17 +11,14 @@ import pyarrow as pa
 from spark_kafka_native._client.errors import RecordTooLarge
 from spark_kafka_native._client.producer.producer import Producer
 from spark_kafka_native._command_line.commands import Options
-from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
+from spark_kafka_native._command_line.output import ToolFailed
 from spark_kafka_native._command_line.parameters import flag, option, unsupported
 from spark_kafka_native._command_line.properties import parse_pairs
 from spark_kafka_native._tools.connection import open_cluster
+from spark_kafka_native._tools.console.line_reader import READER_PROPERTIES, LineReader
 from spark_kafka_native._tools.options import cluster_options, command, with_defaults
 
 _READ_BYTES: Final = 1024 * 1024
-READER_PROPERTIES: Final = {"parse.key": "false", "key.separator": "\t", "ignore.error": "false", "null.marker": ""}
-"""Properties of ``--property``, with their defaults. An empty null.marker stands for none."""
-
-
 _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTIES.items())
 
 
@@ -31,7 +28,10 @@ _KNOWN: Final = ", ".join(f"{key} ({value!r})" for key, value in READER_PROPERTI
     """\
 examples
   {command} --bootstrap-server localhost:9092 --topic events < lines.txt
-  {command} --bootstrap-server localhost:9092 --topic events --property parse.key=true < lines-with-tabs.txt""",
+  {command} --bootstrap-server localhost:9092 --topic events --property parse.key=true < lines-with-tabs.txt
+  echo 'source:docs,lang:en|clicks=3' |
+    {command} --bootstrap-server localhost:9092 --topic events \\
+      --property parse.headers=true --property 'headers.delimiter=|'""",
 )
 @option("--topic", required=True, help="the topic to write to")
 @flag("--sync", help="wait for each line to be acknowledged")
@@ -60,19 +60,14 @@ examples
 def console_producer(**given: Any) -> None:
     """Done when all records are acknowledged."""
     options = Options(**given)
-    defaults = with_defaults(options.property, READER_PROPERTIES)
-    reading = {key: value.replace("\\t", "\t") for key, value in defaults.items()}
-    if reading["parse.key"].lower() == "true" and not reading["key.separator"]:
-        raise InvalidOption("--property: key.separator must not be empty")
+    reader = LineReader(with_defaults(options.property, READER_PROPERTIES))
     if sys.stdin is None:
         raise ToolFailed("stdin is closed")
     with open_cluster(options, *_producer_properties(options)) as cluster, Producer(cluster) as producer:
         stdin, line = sys.stdin.fileno(), 0
         max_bytes = cluster.config.max_request_size
-        # What a line can have that its record has not: the separator, and the marker as key and as value.
-        not_in_records = len(f"{reading['key.separator']}{2 * reading['null.marker']}".encode())
-        for lines, is_cut in _lines_of(stdin, max_bytes + not_in_records):
-            records, problem = to_records(lines, reading)
+        for lines, is_cut in _lines_of(stdin, reader.longest_line_bytes(max_bytes)):
+            records, problem = reader.records(lines)
             if is_cut and problem is None:
                 problem = f"its record is larger than max.request.size, {max_bytes} bytes"
             for piece in [records.slice(row, 1) for row in range(len(records))] if options.sync else [records]:
@@ -139,25 +134,3 @@ def _read(stdin: int) -> bytes:
             return os.read(stdin, _READ_BYTES)
         except BlockingIOError:  # a program that has the same terminal or pipe has set O_NONBLOCK
             select.select([stdin], [], [])
-
-
-def to_records(lines: Sequence[bytes], reading: dict[str, str]) -> tuple[pa.RecordBatch, str | None]:
-    """Columns key and value of the lines before the first invalid one, and its error."""
-    marker = reading["null.marker"].encode()
-    is_keyed, may_lack_key = (reading[name].lower() == "true" for name in ("parse.key", "ignore.error"))
-    separator = reading["key.separator"].encode()
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    problem = None
-    for line in lines:
-        key, found, value = line.partition(separator) if is_keyed else (b"", b"", line)
-        if is_keyed and not found and not may_lack_key:
-            problem = f"no key separator {reading['key.separator']!r} in {line.decode(errors='replace')!r:.200}"
-            break
-        keys.append(key if found else None)
-        values.append(value if found else line)
-    if marker:
-        keys = [None if key == marker else key for key in keys]
-        values = [None if value == marker else value for value in values]
-    columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=["key", "value"]), problem

@@ -5,33 +5,9 @@ import sys
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native._tools.console.producer import _READ_BYTES, READER_PROPERTIES, _lines_of, to_records
+from spark_kafka_native._tools.console.producer import _READ_BYTES, _lines_of
 from tests.support.servers.brokers import AnyBroker
 from tests.support.tools import Tool
-
-
-def rows(lines: list[bytes], **reading: str) -> list[tuple[bytes | None, bytes | None]]:
-    properties = READER_PROPERTIES | {name.replace("_", "."): value for name, value in reading.items()}
-    records, problem = to_records(lines, properties)
-    assert problem is None, problem
-    return [(row["key"], row["value"]) for row in records.to_pylist()]
-
-
-def test_a_line_is_a_value() -> None:
-    assert rows([b"a\tb", b""]) == [(None, b"a\tb"), (None, b"")]
-
-
-def test_a_line_may_have_a_key() -> None:
-    assert rows([b"a\tb\tc"], parse_key="true") == [(b"a", b"b\tc")]
-    assert rows([b"a:b"], parse_key="true", key_separator=":") == [(b"a", b"b")]
-
-
-def test_line_without_a_key_is_a_value_if_that_is_ignored() -> None:
-    assert rows([b"ab"], parse_key="true", ignore_error="true") == [(None, b"ab")]
-
-
-def test_null_marker_is_null() -> None:
-    assert rows([b"k\tNULL"], parse_key="true", null_marker="NULL") == [(b"k", None)]
 
 
 def test_lines_are_produced(on_broker: Tool, name: str) -> None:
@@ -45,6 +21,18 @@ def test_lines_are_produced(on_broker: Tool, name: str) -> None:
         "print.key=true",
     )  # fmt: skip
     assert sorted(read.lines) == ["a\t1", "b\t2", "c\t3"]
+
+
+def test_headers_are_produced(on_broker: Tool, name: str) -> None:
+    reading = ("parse.headers=true", "parse.key=true", "null.marker=NULL")
+    options = [part for each in reading for part in ("--property", each)]
+    lines = b"source:docs,lang:NULL\tk\tv\nNULL\tk\tw\n"
+    assert on_broker("kafka-console-producer", "--topic", name, *options, stdin=lines).status == 0
+    read = on_broker(
+        "kafka-console-consumer", "--topic", name, "--from-beginning", "--max-messages", "2", "--property",
+        "print.headers=true",
+    )  # fmt: skip
+    assert read.lines == ["source:docs,lang:null\tv", "NO_HEADERS\tw"]
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
@@ -75,7 +63,7 @@ def test_lines_of_a_pipe_are_sent_when_they_come(
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (b"bad", "line 4: no key separator ':' in 'bad'"),
+        (b"bad", "line 4: no key.separator ':' in 'bad'"),
         (b"k:" + b"x" * 3_000_000, "line 4: its record is larger than max.request.size, 1048576 bytes"),
         (b"k" * 3_000_000 + b":x", "line 4: its record is larger than max.request.size, 1048576 bytes"),
         (
@@ -135,6 +123,10 @@ def test_with_sync_a_request_has_one_line(tool: Tool) -> None:
         (
             ("--property", "parse.key=true", "--property", "key.separator="),
             "--property: key.separator must not be empty",
+        ),
+        (
+            ("--property", "parse.headers=true", "--property", "headers.delimiter=,"),
+            "--property: headers.delimiter and headers.separator must not be equal",
         ),
         (("--producer-property", "linger"), "--producer-property: KEY=VALUE is expected"),
         (("--compression-codec", "rar"), "compression.type"),
