@@ -11,16 +11,19 @@ from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
 from broker_embedded.tools import main
+from spark_kafka_native.clients import FetchRequest, SimpleConsumer
 from tests.support.report import skip_if
 from tests.support.servers.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.servers.both_brokers import kafka_of_its_own
 from tests.support.spark.hard_topics import HardTopics
+from tests.support.tools import calling
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
 
 CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -117,6 +120,37 @@ def test_quotas_and_users(broker: BrokerProcess, capfd: pytest.CaptureFixture[st
         ]
         assert both[0] == both[1]
         assert both[0]
+
+
+@pytest.mark.parametrize(
+    ("reading", "lines"),
+    [
+        (("parse.key=true",), b"a:1,b:2:3\tk\tv\na:,:\t\t\n"),
+        (("headers.delimiter=/", "headers.separator=;", "headers.key.separator=::"), b"a::1;b::::2/v/w\n::/\n"),
+        (("parse.key=true", "null.marker=N"), b"N\tN\tN\na:N,b:NN\tN\tv\n"),
+        (("parse.key=true", "ignore.error=true"), b"a\na,b:2\tk\n\tk\tv\n"),
+    ],
+)
+def test_console_producers_send_the_same_records(
+    broker: BrokerProcess,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reading: tuple[str, ...],
+    lines: bytes,
+) -> None:
+    servers = ("--bootstrap-server", broker.bootstrap_servers)
+    options = [part for each in ("parse.headers=true", *reading) for part in ("--reader-property", each)]
+    send = calling(main, capfd, monkeypatch)
+    assert send("kafka-console-producer", *servers, "--topic", "ours", *options, stdin=lines).status == 0
+    run_tool(CLASSES["kafka-console-producer"], *servers, "--topic", "theirs", *options, given=lines.decode())
+    with SimpleConsumer({"bootstrap.servers": broker.bootstrap_servers}) as consumer:
+        requests = [FetchRequest(topic, partition=0, offset=0) for topic in ("ours", "theirs")]
+        both = [
+            [(each.key, each.value, each.headers) for each in result.records]
+            for result in consumer.multifetch(requests)
+        ]
+    assert both[0] == both[1]
+    assert both[0]
 
 
 @pytest.mark.parametrize("cluster", ["broker", "kafka"])
