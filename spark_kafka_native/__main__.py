@@ -50,6 +50,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
     "Records": {
         "console": Lazy(f"{__name__}:console", "Read and write records as text."),
         "delete-records": TOOLS["kafka-delete-records"],
+        "import-log": TOOLS["kafka-import-log"],
         "reload": Lazy(
             "spark_kafka_native._jobs.batch_reload.command:batch_reload",
             "Load topics into files, each record exactly once.",

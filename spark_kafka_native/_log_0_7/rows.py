@@ -7,15 +7,22 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from spark_kafka_native._log_0_7.files import LogFile, open_file
-from spark_kafka_native._records.compression import Buffer
 from spark_kafka_native._records.errors import CorruptBatch, IncompleteBatch, UnreadableBatch
 from spark_kafka_native._records.kafka_0_7 import Entry, read_entries
 
 _log = logging.getLogger(__name__)
 
-_FIELDS: Final[Mapping[str, pa.DataType]] = {"offset": pa.int64(), "index": pa.int32(), "value": pa.binary()}
+_FIELDS: Final[Mapping[str, pa.DataType]] = {
+    "offset": pa.int64(),
+    "next_offset": pa.int64(),
+    "index": pa.int32(),
+    "value": pa.binary(),
+}
 SCHEMA: Final = pa.schema(_FIELDS)
-"""``offset``: that of the entry, in bytes; ``index``: from 0 in a compressed entry, else 0."""
+"""``offset`` and ``next_offset``: those of the entry; ``index``: from 0 in a compressed entry, else 0.
+
+The messages of an entry are in one batch.
+"""
 _READ_BYTES: Final = 8 << 20
 _BATCH_BYTES: Final = 32 << 20
 """Of a batch and the entries that it is made of, or of one entry that is larger."""
@@ -68,23 +75,21 @@ class _Columns:
     """The rows that have been read, and are not in a batch yet."""
 
     def __init__(self) -> None:
-        self._offsets: list[int] = []
-        self._indexes: list[int] = []
-        self._values: list[Buffer] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
         self.size_bytes = 0
 
     def add(self, entry: Entry) -> None:
         """Append the messages of an entry. Raises CorruptBatch; OversizedBatch."""
         entry.check_crc()
         messages = entry.messages()
-        self._offsets += [entry.offset] * len(messages)
-        self._indexes += range(len(messages))
-        self._values += messages
+        self._columns["offset"] += [entry.offset] * len(messages)
+        self._columns["next_offset"] += [entry.next_offset] * len(messages)
+        self._columns["index"] += range(len(messages))
+        self._columns["value"] += messages
         self.size_bytes += entry.size_bytes + sum(map(len, messages))
 
     def take(self) -> pa.RecordBatch:
         """A batch of all rows, which may have none."""
-        offsets, indexes = pa.array(self._offsets, pa.int64()), pa.array(self._indexes, pa.int32())
-        columns: list[pa.Array[Any]] = [offsets, indexes, pa.array(self._values, pa.binary())]
-        self._offsets, self._indexes, self._values, self.size_bytes = [], [], [], 0
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        batch = pa.RecordBatch.from_pydict(self._columns, schema=SCHEMA)
+        self._columns, self.size_bytes = {name: [] for name in SCHEMA.names}, 0
+        return batch

@@ -27,6 +27,9 @@ TOOLS: Final[Mapping[str, Lazy]] = {
     "kafka-get-offsets": Lazy(
         f"{_PACKAGE}.get_offsets:get_offsets", "Print first, last and other offsets of partitions."
     ),
+    "kafka-import-log": Lazy(
+        f"{_PACKAGE}.import_log:import_log", "Write the messages in log files of Kafka 0.7 to topics."
+    ),
     "kafka-lookup-table": Lazy(
         f"{_PACKAGE}.lookup_table:lookup_table", "Create, reorganize and verify tables of the partitioner lookup."
     ),

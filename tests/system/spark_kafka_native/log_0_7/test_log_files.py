@@ -82,6 +82,11 @@ def test_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert read(log) == expected
     monkeypatch.setattr(rows, "_BATCH_BYTES", 1)
     assert read(log) == expected
+    assert [
+        (row["offset"], row["next_offset"])
+        for batch in read_rows(find_log_files([str(log)])[1])
+        for row in batch.to_pylist()
+    ] == [(221, find_log_files([str(log)])[1].end_offset)] * 6
     assert all(len(batch) == 1 for batch in read_rows(find_log_files([str(log)])[0]))
     assert [row[3] for row in expected] == payloads * 2
 
