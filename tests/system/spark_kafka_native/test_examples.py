@@ -13,6 +13,7 @@ import spark_kafka_native
 import spark_kafka_native.confluent
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._jobs.batch_reload.command import main as batch_reload
+from spark_kafka_native._records.kafka_0_7 import encode_message
 
 MODULES = (spark_kafka_native, spark_kafka_native.confluent, broker_embedded.testing)
 NAMES = {name: getattr(module, name) for module in MODULES for name in module.__all__}
@@ -47,10 +48,19 @@ def test_an_example_does_what_it_shows(
         test.globs.update(NAMES, spark=spark, servers=broker.bootstrap_servers, F=F, os=os)
         if "target" in (test.docstring or ""):
             test.globs["target"] = loaded(spark, broker.bootstrap_servers, tmp_path / "target")
+        if "log_dir" in (test.docstring or ""):
+            test.globs["log_dir"] = log_of_0_7(tmp_path)
         said: list[str] = []
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
         runner.run(test, out=said.append, clear_globs=False)
     assert runner.summarize(verbose=False).failed == 0, "".join(said)
+
+
+def log_of_0_7(log_dir: Path) -> str:
+    """A ``log.dir`` with one message of Kafka 0.7."""
+    (log_dir / "visits-0").mkdir()
+    (log_dir / "visits-0" / "00000000000000000000.kafka").write_bytes(encode_message(b"/doc"))
+    return str(log_dir)
 
 
 def loaded(spark: SparkSession, servers: str, target: Path) -> str:
