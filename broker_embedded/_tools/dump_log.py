@@ -1,5 +1,6 @@
 """``kafka-dump-log.sh``: print the batches and records of segments, and the entries of the files beside them."""
 
+import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from spark_kafka_native._command_line.output import FAILED, InvalidOption, ToolF
 from spark_kafka_native._command_line.parameters import INT32, Decorator, flag, option, together, unsupported
 from spark_kafka_native._records.batch import (
     MAGIC,
+    NO_TIMESTAMP,
     BatchHeader,
     CorruptBatch,
     IncompleteBatch,
@@ -38,6 +40,7 @@ from spark_kafka_native._records.batch import (
 )
 from spark_kafka_native._records.control import ControlRecord, ControlType, decode_control
 from spark_kafka_native._records.formats import check_any_crc
+from spark_kafka_native._records.kafka_0_7 import Entry, read_entries
 from spark_kafka_native._records.legacy import message_crcs, read_messages
 from spark_kafka_native._records.record import LogRecord, read_headers
 from spark_kafka_native._tools.options import command
@@ -51,6 +54,7 @@ _NEVER_WRITTEN: Final = {
 }
 """Decoders of topics that the bundled broker never writes, and why."""
 _METADATA_SNAPSHOT: Final = ".checkpoint"
+_Fields = dict[str, object]
 
 
 def _decoder_option(part: str) -> Decorator:
@@ -136,6 +140,7 @@ class _Dump:
         )
         self._dumps: Mapping[str, Callable[[str], None]] = {
             ".log": self._segment,
+            ".kafka": self._segment_0_7,
             ".index": lambda path: dump_offset_index(path, self._index_options, self.findings, self._output),
             ".timeindex": lambda path: dump_time_index(path, self._index_options, self.findings, self._output),
             ".txnindex": lambda path: dump_transaction_index(path, self._output),
@@ -174,6 +179,49 @@ class _Dump:
             self._output.note(f"Found {end - valid} invalid bytes at the end of {Path(path).name}")
             self._complain_of_batch(error)
 
+    def _segment_0_7(self, path: str) -> None:
+        first = base_offset(path)
+        self._output.note(f"Log starting offset: {first}")
+        raw = memoryview(b"")
+        with open(path, "rb") as file:
+            if size := os.fstat(file.fileno()).st_size:
+                raw = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))[: self._max_bytes]
+        valid = 0
+        try:
+            for entry in read_entries(raw, first):
+                self._print_entry(path, valid, entry)
+                valid += entry.size_bytes
+        except UnreadableBatch as error:
+            if len(raw) < size and isinstance(error, IncompleteBatch):
+                return  # --max-bytes is within an entry
+            self._output.note(f"Found {len(raw) - valid} invalid bytes at the end of {Path(path).name}")
+            self._complain_of_batch(error.placed(file=path))
+
+    def _print_entry(self, path: str, position: int, entry: Entry) -> None:
+        """Print the line of an entry of Kafka 0.7, and those of its messages."""
+        problem = None
+        try:
+            entry.check_crc()
+        except UnreadableBatch as error:
+            problem = error.placed(start=position, file=path)
+        fields: _Fields = {
+            "offset": entry.offset,
+            "position": position,
+            "payloadsize": len(entry.payload),
+            "magic": entry.magic,
+            "compresscodec": entry.codec.label,
+            "crc": entry.crc,
+            "isvalid": problem is None,
+        }
+        self._output.fields(fields, kind="batch")
+        if problem is not None:
+            self._complain_of_batch(problem)
+        elif self._deep:
+            for index, payload in enumerate(entry.messages()):
+                record = LogRecord(entry.offset, NO_TIMESTAMP, None, bytes(payload))
+                of_message: _Fields = {"offset": entry.offset, "index": index, "valueSize": len(payload)}
+                self._print_record(record, of_message, is_control=False)
+
     def _complain_of_batch(self, error: UnreadableBatch) -> None:
         warn(str(error))
         # A running broker may not have written the last batch completely. Apache Kafka ends with 0 then, too.
@@ -194,13 +242,16 @@ class _Dump:
     def _print_records(self, file: File, position: int, header: BatchHeader, gaps: "_Gaps") -> None:
         for record, metadata in _records(file, position, header):
             gaps.note(record.offset)
-            fields = {} if self._skip_metadata else metadata
-            if self._in_base64 and not header.is_control:
-                fields = {**fields, **json_field("key", record.key), **json_field("payload", record.value)}
-            elif self._decode is not None and not header.is_control:
-                named = zip(("key", "payload"), self._decode(record), strict=True)
-                fields |= {name: shown for name, shown in named if shown is not None}
-            self._output.fields(fields, prefix="|" if fields else "", kind="record")
+            self._print_record(record, metadata, is_control=header.is_control)
+
+    def _print_record(self, record: LogRecord, metadata: _Fields, *, is_control: bool) -> None:
+        fields = {} if self._skip_metadata else metadata
+        if self._in_base64 and not is_control:
+            fields = {**fields, **json_field("key", record.key), **json_field("payload", record.value)}
+        elif self._decode is not None and not is_control:
+            named = zip(("key", "payload"), self._decode(record), strict=True)
+            fields |= {name: shown for name, shown in named if shown is not None}
+        self._output.fields(fields, prefix="|" if fields else "", kind="record")
 
 
 def _decoder_classes(options: Options) -> tuple[str | None, str | None]:
@@ -234,9 +285,6 @@ class _Gaps:
                 self._reported = True
             complain(f"  {self._last} is followed by {offset}")
         self._last = offset
-
-
-_Fields = dict[str, object]
 
 
 def _batch_fields(position: int, header: BatchHeader, *, is_valid: bool) -> _Fields:
