@@ -67,8 +67,10 @@ class AnyBroker:
                     self._has_warned, self._has_responded = False, True
                     return response
                 except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
+                    is_first = address not in tried.reasons
                     tried.add(address, error, is_last=deadline.expired)
-                    if isinstance(error, ConnectionLost) and not deadline.expired:  # the pool logs the others
+                    # The pool logs the others.
+                    if isinstance(error, ConnectionLost) and is_first and not deadline.expired:
                         remaining_s = deadline.remaining_ms / 1000
                         _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
                 if deadline.expired:

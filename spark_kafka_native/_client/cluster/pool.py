@@ -215,10 +215,11 @@ class ConnectionPool:
         except BrokerUnreachable as error:
             with self._lock:
                 self._failures[address] = failures + 1
-            if not deadline.expired:
-                # Not a warning: a query on Spark would log one for each try of each task while a broker restarts.
+            if not deadline.expired and not failures & failures + 1:  # the first failure, the second, the fourth, ...
+                # Not a warning: a query on Spark would log them for each task while a broker restarts.
                 reason = error.tried.get(address, error.detail)
-                _log.info("%s: %s; trying again for %.3g s", address, reason, deadline.remaining_ms / 1000)
+                in_a_row = f"; {failures + 1} failures in a row" if failures else ""
+                _log.info("%s: %s; trying again for %.3g s%s", address, reason, deadline.remaining_ms / 1000, in_a_row)
             raise
         finally:
             with self._lock:
@@ -226,6 +227,8 @@ class ConnectionPool:
         with self._lock:
             self._failures.pop(address, None)
             self._timed_out.discard(address)
+        if failures:
+            _log.info("%s: connected after %d failures", address, failures)
         return connection
 
     def _current_security(self) -> ChannelSecurity:

@@ -1,4 +1,6 @@
 import dataclasses
+import logging
+import re
 import socket
 import tracemalloc
 from collections.abc import Iterator
@@ -158,6 +160,22 @@ def test_failures_are_counted_until_one_try_succeeds() -> None:
         brokers.brokers[2].start()
         pool.borrow(second, Deadline.after_ms(SOON)).close()
         assert sorted(addresses, key=pool.rank) == [second, first]
+
+
+def test_the_log_has_ever_fewer_failures_of_an_outage_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedCluster() as brokers, caplog.at_level(logging.INFO, "spark_kafka_native"):
+        pool, address = ConnectionPool(brokers.config()), brokers.brokers[1].address
+        brokers.brokers[1].stop()
+        for _ in range(9):
+            with pytest.raises(BrokerUnreachable):
+                pool.borrow(address, Deadline.after_ms(SOON))
+        brokers.brokers[1].start()
+        for _ in range(2):
+            pool.borrow(address, Deadline.after_ms(SOON)).close()
+    lines = [re.sub(r"for \S+ s", "for N s", text) for text in caplog.messages]
+    refused = f"{address}: connection refused; trying again for N s"
+    counted = [f"{refused}; {number} failures in a row" for number in (2, 4, 8)]
+    assert lines == [refused, *counted, f"{address}: connected after 9 failures"]
 
 
 def test_a_server_that_is_slow_to_accept_gets_more_time_at_each_try() -> None:
