@@ -25,9 +25,10 @@ from spark_kafka_native._zookeeper.registry import (
     Registration,
     Registry,
     Scope,
-    TopicZnode,
     addresses_of,
     changes_between,
+    topic_paths,
+    topic_znodes,
 )
 from spark_kafka_native._zookeeper.znode_client import SessionState, ZnodeClient
 
@@ -287,7 +288,7 @@ class BrokerDiscovery:
             topics = frozenset(reader.children(BROKER_TOPICS)) if scope.topics else before.topics
             exist = watched & topics
             wanted = exist if scope.every_topic else exist & (scope.names | (topics - before.topics))
-            read = _topic_znodes(reader, sorted(wanted))
+            read = topic_znodes(reader.get(topic_paths(sorted(wanted))))
         except BaseException:
             with self._lock:
                 self._scope = Scope.ALL
@@ -353,14 +354,6 @@ class BrokerDiscovery:
         self._reset()
         if was_closed:
             self._closed.set()
-
-
-def _topic_znodes(reader: ZnodeClient, names: list[str]) -> dict[str, TopicZnode]:
-    found = reader.get(f"{BROKER_TOPICS}/{name}" for name in names)
-    return {
-        path.removeprefix(f"{BROKER_TOPICS}/"): TopicZnode(created=znode.created, data=znode.data)
-        for path, znode in found.items()
-    }
 
 
 _discoveries: "weakref.WeakSet[BrokerDiscovery]" = weakref.WeakSet()

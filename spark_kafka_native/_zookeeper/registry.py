@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._zookeeper.broker_znode import BROKER_IDS, RegisteredBroker
 from spark_kafka_native._zookeeper.errors import ZooKeeperError
 from spark_kafka_native._zookeeper.json_data import InvalidZnode, decode_json
+
+if TYPE_CHECKING:
+    from spark_kafka_native._zookeeper.znode_client import ReadZnode
 
 BROKER_TOPICS: Final = "/brokers/topics"
 Assignment: TypeAlias = Mapping[int, tuple[int, ...]]
@@ -39,6 +42,19 @@ class TopicZnode:
             return {int(index): tuple(map(int, brokers)) for index, brokers in partitions.items()}
         except (InvalidZnode, KeyError, ValueError, TypeError, AttributeError, OverflowError):
             return _UNKNOWN
+
+
+def topic_paths(topics: Iterable[str]) -> Iterator[str]:
+    """The paths of the znodes of topics."""
+    return (f"{BROKER_TOPICS}/{topic}" for topic in topics)
+
+
+def topic_znodes(znodes: "Mapping[str, ReadZnode]") -> dict[str, TopicZnode]:
+    """By topic, from znodes by path."""
+    prefix = f"{BROKER_TOPICS}/"
+    return {
+        path.removeprefix(prefix): TopicZnode(created=each.created, data=each.data) for path, each in znodes.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ class MemberLoop:
         self._backoff = link.cluster.backoff()
 
     def run(self, protocol: GroupProtocol) -> None:
-        """Be a member until the link is stopped; then commit and leave. Raises KafkaError: the member cannot join.
+        """Be a member until ``MemberWaits.stop``; then commit and leave. Raises KafkaError: the member cannot join.
 
         Then all partitions are lost.
         """

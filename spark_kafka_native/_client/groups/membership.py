@@ -143,5 +143,5 @@ class Membership(Protocol):
         ...
 
     def run(self) -> None:
-        """Be a member until the link is stopped; then leave. Raises KafkaError: the member cannot join."""
+        """Be a member until ``MemberWaits.stop``; then leave. Raises KafkaError: the member cannot join."""
         ...

@@ -93,7 +93,7 @@ class ZooKeeperOffsets:
         offsets: Mapping[TopicPartition, int],
         identity: MemberIdentity,  # noqa: ARG002 -- ZooKeeper does not know it
         *,
-        timeout_ms: float,  # noqa: ARG002 -- as above
+        timeout_ms: float,  # noqa: ARG002 -- kazoo has a time limit of its own
     ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``."""
         try:

@@ -11,7 +11,7 @@ from spark_kafka_native._zookeeper.consumer_znodes import BLACK_LIST, WHITE_LIST
 
 _QUOTES: Final = "\"'"
 _MAX_PROGRAM_BYTES: Final = 1 << 17
-"""RE2's ``max_mem``, for the program and its cache of states. RE2 compiles longer than 50 ms with more."""
+"""RE2's ``max_mem``, for the program and its cache of states. More would let an expression compile longer."""
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 

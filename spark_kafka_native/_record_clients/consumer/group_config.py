@@ -40,6 +40,8 @@ CONSUMER: Final = "consumer"
 ZOOKEEPER: Final = "zookeeper"
 """Of ``group.protocol``, and of ``offsets.storage``."""
 KAFKA: Final = "kafka"
+_NAME_IN_ZOOKEEPER: Final = re.compile(r"[a-zA-Z0-9._-]+")
+"""As Kafka's Scala consumers require."""
 
 
 def _assignors() -> ValueType:
@@ -218,8 +220,6 @@ def _refuse(values: Mapping[str, Any], names: Iterable[str], reason: str) -> Non
             raise ConfigError(name, reason)
 
 
-_NAME_IN_ZOOKEEPER: Final = re.compile(r"[a-zA-Z0-9._-]+")
-"""As Kafka's Scala consumers require."""
 _OF_ZOOKEEPER: Final = (
     "consumer.id",
     "dual.commit.enabled",

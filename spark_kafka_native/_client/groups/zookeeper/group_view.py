@@ -17,7 +17,7 @@ from spark_kafka_native._zookeeper.consumer_znodes import (
     decode_subscription,
 )
 from spark_kafka_native._zookeeper.json_data import InvalidZnode
-from spark_kafka_native._zookeeper.registry import BROKER_TOPICS, TopicZnode
+from spark_kafka_native._zookeeper.registry import BROKER_TOPICS, topic_paths, topic_znodes
 
 if TYPE_CHECKING:
     from spark_kafka_native._zookeeper.znode_client import ZnodeClient
@@ -53,11 +53,8 @@ def read_view(
     existing = [name for name in session.children(BROKER_TOPICS) if topic_name_problem(name) is None]
     expressions = {name for each in own.values() if each.pattern != STATIC for name in each.streams}
     threads, more = threads_of(subscriptions, existing, expressions, exclude_internal=exclude_internal)
-    znodes = session.get(f"{BROKER_TOPICS}/{topic}" for topic in threads)
-    partitions = {
-        path.removeprefix(f"{BROKER_TOPICS}/"): sorted(TopicZnode(created=found.created, data=found.data).assignment)
-        for path, found in znodes.items()
-    }
+    znodes = topic_znodes(session.get(topic_paths(threads)))
+    partitions = {topic: sorted(znode.assignment) for topic, znode in znodes.items()}
     return GroupView(threads=threads, partitions=partitions, ignored=ignored | more)
 
 
