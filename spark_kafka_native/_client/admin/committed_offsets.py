@@ -72,27 +72,13 @@ def commit_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
     *,
-    member_id: str = "",
-    generation: int = _NO_GENERATION,
-    instance_id: str | None = None,
     timeout_ms: float | None = None,
 ) -> None:
-    """Commit offsets in the name of a group: as a member of it, or without ``member_id`` if it has no active members.
+    """Commit offsets in the name of a group without active members; if it has some, brokers refuse it.
 
-    ``generation``: the member's epoch in groups of the consumer protocol.
-    Raises KafkaError naming the group and partition; with members, brokers refuse commits from outside. The offsets of
-    other partitions may have been committed then.
+    Raises KafkaError naming the group and partition. The offsets of other partitions may have been committed then.
     """
-    errors = commit_each(
-        cluster,
-        group_id,
-        offsets,
-        member_id=member_id,
-        generation=generation,
-        instance_id=instance_id,
-        timeout_ms=timeout_ms,
-    )
-    for error in errors.values():
+    for error in commit_each(cluster, group_id, offsets, timeout_ms=timeout_ms).values():
         raise error
 
 
@@ -106,8 +92,9 @@ def commit_each(
     instance_id: str | None = None,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, KafkaError]:
-    """As ``commit_offsets`` -> the errors of partitions. The offsets of all others are committed.
+    """Commit offsets as a member, or as ``commit_offsets`` -> the errors of partitions; all others are committed.
 
+    ``generation``: the member's epoch in groups of the consumer protocol.
     Raises KafkaError: an error that is not of one partition; then some offsets may have been committed.
     """
     unknown_tries = 0
