@@ -61,6 +61,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
             "spark_kafka_native._jobs.quickstart:quickstart",
             "Stream page views through two queries, and compare every record.",
         ),
+        "audit": Lazy("spark_kafka_native._jobs.audit.command:audit", "Compare topics with their copies."),
         "exactly-once": TOOLS["exactly-once"],
     },
     "Bundled broker": {

@@ -3,15 +3,13 @@
 import contextlib
 import dataclasses
 import functools
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -19,8 +17,8 @@ from spark_kafka_native._client.admin.configs import Resource, ResourceType, des
 from spark_kafka_native._client.cluster.shared import shared_cluster
 from spark_kafka_native._command_line.commands import Command, Options
 from spark_kafka_native._command_line.commands import run as run_command
-from spark_kafka_native._command_line.output import InvalidOption, ToolFailed, say_json
-from spark_kafka_native._java import JavaMissing, ensure_java
+from spark_kafka_native._command_line.output import say_json
+from spark_kafka_native._java import ensure_java
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
@@ -39,20 +37,18 @@ from spark_kafka_native._jobs.batch_reload.target import check_own, errors_named
 from spark_kafka_native._jobs.batch_reload.verify import VerifyJob, check_version, grouped
 from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native._jobs.batch_reload.writing import WriteJob
+from spark_kafka_native._jobs.failures import complain, note, reason_of, reporting
 from spark_kafka_native._jobs.interrupts import run_interruptible
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import KafkaError, counted
-from spark_kafka_native._spark.errors import OptionError, PlanError
+from spark_kafka_native._spark.errors import OptionError
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.planning.assignment import select_existing
 from spark_kafka_native._spark.planning.bounds import Clock
 from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native._spark.source.layout import layout_of
-
-_RAISED_IN_JAVA: Final = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
-_RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +63,7 @@ def batch_reload(**given: Any) -> int:
     outcome = RunOutcome()
     return run_interruptible(
         lambda: _run_and_report(Options(**given), outcome),
-        lambda: _note("; ".join(filter(None, ("interrupted", outcome.text))), style="red"),
+        lambda: note("; ".join(filter(None, ("interrupted", outcome.text))), style="red"),
     )
 
 
@@ -81,20 +77,18 @@ class RunOutcome:
 def _run_and_report(options: Options, outcome: RunOutcome) -> int:
     # With --json stdout has nothing else.
     console = Console(highlight=False, markup=False, stderr=options.as_json)
-    try:
+
+    def run() -> int:
         given = parse_arguments(options)
         try:
             return Job(given, console, outcome).run()
         except (ConfigError, OptionError) as error:
             raise given.named(error) from error
+
+    try:
+        return reporting(run)
     except ReloadError as error:
-        return _complain(str(error), error.status)
-    except (PlanError, InvalidOption) as error:
-        return _complain(str(error), UsageError.status)
-    except (JavaMissing, ToolFailed, KafkaError, OSError) as error:
-        return _complain(str(error), ReloadError.status)
-    except (PySparkException, Py4JError) as error:
-        return _complain(_reason(error), ReloadError.status)
+        return complain(str(error), error.status)
 
 
 class Job:
@@ -259,7 +253,7 @@ class Job:
             try:
                 runner.watched(append_all, both)
             except Py4JJavaError as error:  # of a format: Spark's own errors and those of tasks are PySparkExceptions
-                reason = _reason(error).rstrip(".")
+                reason = reason_of(error).rstrip(".")
                 raise ReloadError(
                     f"--format {form.name}: {reason}. Check --write-option, and that Spark has the classes of the "
                     "format (--jars or --packages of spark-submit)"
@@ -333,7 +327,7 @@ class Job:
     def _warn_of_others(self, load_id: str) -> None:
         live = [run for run in other_runs(self._storage, load_id, time.time()) if run.age_s <= self._arguments.lease_s]
         for run in live:
-            _note(
+            note(
                 f"{run.holder} also loads into this target (lease of {run.age_s:.0f} s ago); only the first can publish"
             )
 
@@ -354,20 +348,3 @@ class Job:
 def _source_options(options: Mapping[str, str]) -> SourceOptions:
     parsed = parse_source_options(options, Query.BATCH)
     return dataclasses.replace(parsed, client=dataclasses.replace(parsed.client, servers_option="--bootstrap-servers"))
-
-
-def _complain(text: str, status: int) -> int:
-    _note(text, style="red")
-    return status
-
-
-def _note(text: str, style: str = "") -> None:
-    console = Console(stderr=True, highlight=False, markup=False)
-    console.print(f"{click.get_current_context().command_path}: {text}", style=style, soft_wrap=True)
-
-
-def _reason(error: Exception) -> str:
-    """The error of Python if there is one in Spark's text, else the root cause in Java, else the first line."""
-    text = str(error)
-    raised = _RAISED.findall(text) or _RAISED_IN_JAVA.findall(text)
-    return raised[-1].strip() if raised else text.partition("\n")[0]
