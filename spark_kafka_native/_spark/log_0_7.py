@@ -1,20 +1,18 @@
 """The log files of Kafka 0.7 as a DataFrame."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_native._log_0_7.files import find_log_files
 from spark_kafka_native._log_0_7.rows import read_rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 _SCHEMA: Final = "topic STRING, partition INT, offset BIGINT, nextOffset BIGINT, index INT, value BINARY"
 
 
-def read_log_0_7(spark: "SparkSession", *locations: str) -> "DataFrame":
+def read_log_0_7(spark: SparkSession, *locations: str) -> DataFrame:
     """The messages in the log files of Kafka 0.7, in one task for each file.
 
     A location is the ``log.dir`` of a broker, the directory of a partition or a ``.kafka`` file: a path that the driver

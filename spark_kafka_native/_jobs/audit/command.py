@@ -49,9 +49,9 @@ by content, a record of a partition is
 
 examples, also with spark-submit jobs/audit.py
   {command} --source-bootstrap-servers a:9092 --target-bootstrap-servers b:9092 --topics events --until -10m
-  {command} ... --topic-pattern '.*' --target-prefix east. --from -1h --until -10m
-  {command} ... --by metadata --from 2026-11-20T00:00:00Z --until 2026-11-21T00:00:00Z --bucket 1h
-  {command} ... --output /data/differences      # all differences, in Parquet
+  {command} ... --topic-pattern '^orders' --target-prefix east. --from -1h --until -10m
+  {command} ... --topics events --by metadata --from 2026-11-20T00:00:00Z --bucket 1h
+  {command} ... --topics events --output /data/differences      # all differences, in Parquet
 
   A copy that is being written needs --until: what is not copied yet is lost otherwise.
 

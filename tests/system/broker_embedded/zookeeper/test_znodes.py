@@ -175,8 +175,10 @@ async def test_ephemeral_nodes_end_with_the_session(zookeeper_connect: str) -> N
 
 
 async def test_a_lost_connection_calls_the_watches_and_fails_what_waits() -> None:
-    with EmbeddedZooKeeper() as server:
-        connection = await ZooKeeperSession.open(ConnectString.parse(server.connect_string), SETTINGS)
+    with EmbeddedZooKeeper(settings={"tickTime": 3000}) as server:
+        # Longer than the server takes to start again.
+        settings = ZooKeeperSettings(zookeeper_session_timeout_ms=60_000)
+        connection = await ZooKeeperSession.open(ConnectString.parse(server.connect_string), settings)
         changed = asyncio.Event()
         await connection.get("/a", changed.set)
         server.pause()
