@@ -1,6 +1,8 @@
-"""Retries: the pauses between them, and the error after the deadline."""
+"""Retries: the pauses between them, their log lines, and the error after the deadline."""
 
+import logging
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
@@ -8,6 +10,8 @@ from spark_kafka_native._net.address import HostPort
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable, ConnectionLost
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -79,6 +83,51 @@ class FailedAttempts:
         if bootstrap_servers and set(bootstrap_servers) != tried.keys():
             servers_option += f" ({','.join(map(str, bootstrap_servers))})"
         return BrokerUnreachable(tried, f"for {api_name}", "", servers_option)
+
+
+class Outages:
+    """Failures in a row, by address: ever fewer log lines while they continue, and one when they end.
+
+    A success removes the address. Threads may share it.
+    """
+
+    def __init__(self, success: str) -> None:
+        """``success``: what the line at the end of the failures says, as ``connected``."""
+        self._success = success
+        self._lock = threading.Lock()
+        self._failures: dict[HostPort, int] = {}
+        self._logged: set[HostPort] = set()
+        """Addresses with a line that no success has followed."""
+
+    def failures(self, address: HostPort) -> int:
+        """How many failures there were since the last success."""
+        with self._lock:
+            return self._failures.get(address, 0)
+
+    def note_failure(self, address: HostPort, reason: str, deadline: Deadline) -> None:
+        """Log the first failure in a row, the second, the fourth and so on, if time is left to try again."""
+        with self._lock:
+            failures = self._failures[address] = self._failures.get(address, 0) + 1
+            is_power_of_two = failures & (failures - 1) == 0
+            if not is_power_of_two or deadline.expired:
+                return
+            self._logged.add(address)
+        # Not a warning: a query on Spark would log them for each task while a broker restarts.
+        in_a_row = f"; {failures} failures in a row" if failures > 1 else ""
+        _log.info("%s: %s; trying again for %.3g s%s", address, reason, deadline.remaining_ms / 1000, in_a_row)
+
+    def note_success(self, address: HostPort) -> None:
+        """Log the end of failures of which one was logged."""
+        with self._lock:
+            failures = self._failures.pop(address, 0)
+            is_logged = address in self._logged
+            self._logged.discard(address)
+        if is_logged:
+            _log.info("%s: %s; failures before: %d", address, self._success, failures)
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
 
 
 def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:

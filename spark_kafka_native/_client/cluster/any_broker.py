@@ -64,15 +64,13 @@ class AnyBroker:
             for address in candidates:
                 try:
                     response = self._ask_at(address, request, deadline, max_version)
+                    self._pool.lost_connections.note_success(address)
                     self._has_warned, self._has_responded = False, True
                     return response
                 except (BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled) as error:
-                    is_first = address not in tried.reasons
                     tried.add(address, error, is_last=deadline.expired)
-                    # The pool logs the others.
-                    if isinstance(error, ConnectionLost) and is_first and not deadline.expired:
-                        remaining_s = deadline.remaining_ms / 1000
-                        _log.info("%s: %s; trying again for %.3g s", address, error.reason, remaining_s)
+                    if isinstance(error, ConnectionLost):
+                        self._pool.lost_connections.note_failure(address, error.reason, deadline)
                 if deadline.expired:
                     break
             if missing is not None and not tried.reasons and not self._has_responded:

@@ -8,7 +8,6 @@ Idle connections to all brokers are checked for ``connections.max.idle.ms`` when
 """
 
 import itertools
-import logging
 import random
 import threading
 import time
@@ -18,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from spark_kafka_native._client.config import ClientConfig
+from spark_kafka_native._client.retry import Outages
 from spark_kafka_native._client.security.config import SecurityConfig
 from spark_kafka_native._client.security.reloadable import ReloadableSecurity
 from spark_kafka_native._net.address import HostPort
@@ -27,8 +27,6 @@ from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable, ConfigError
 from spark_kafka_native._net.response_cache import ResponseCache
 from spark_kafka_native._protocol.messages.metadata import MetadataResponse
-
-_log = logging.getLogger(__name__)
 
 _LENDS_ANY: Final = 0.5
 _FRAME_OVERHEAD_BYTES: Final = 1 << 20
@@ -42,8 +40,10 @@ class ConnectionPool:
         self._config = config
         self._lock = threading.Lock()
         self._idle: dict[HostPort, list[Connection]] = {}
-        self._failures: Counter[HostPort] = Counter()
+        self._unreachable = Outages("connected")
         """How often in a row no connection could be made."""
+        self.lost_connections = Outages("a response was received")
+        """How often in a row the connection was lost, of requests that any broker can answer."""
         self._connecting: Counter[HostPort] = Counter()
         """How many threads are connecting."""
         self._timed_out: set[HostPort] = set()
@@ -60,8 +60,8 @@ class ConnectionPool:
         its throttle time; whether it has no idle connection. Unlike Kafka's ``NetworkClient.leastLoadedNode``, a broker
         that is being connected to is not waited for.
         """
+        failures = self._unreachable.failures(address)
         with self._lock:
-            failures = self._failures[address]
             is_slow = address in self._timed_out or self._connecting[address] > 0
             has_idle = bool(self._idle.get(address))
         return failures, is_slow, self.throttle_ms(address), not has_idle
@@ -160,6 +160,8 @@ class ConnectionPool:
     def reset_after_fork(self) -> None:
         """In a forked child: drop what the parent uses. Closing here does not end the parent's connections."""
         self._lock = threading.Lock()
+        self._unreachable.reset_after_fork()
+        self.lost_connections.reset_after_fork()
         self._connecting.clear()
         self._security = ReloadableSecurity(self._config, _make_security)
         self.close()
@@ -192,9 +194,7 @@ class ConnectionPool:
             connection.close()
 
     def _open(self, address: HostPort, deadline: Deadline) -> Connection:
-        config = self._config
-        with self._lock:
-            failures = self._failures[address]
+        config, failures = self._config, self._unreachable.failures(address)
         # A server that is slow to accept gets twice the time at each try (KIP-601).
         base_ms = config.socket_connection_setup_timeout_ms
         timeout_ms = min(base_ms << min(failures, 10), max(config.socket_connection_setup_timeout_max_ms, base_ms))
@@ -213,22 +213,14 @@ class ConnectionPool:
         try:
             connection = Connection.open(address, options, deadline)
         except BrokerUnreachable as error:
-            with self._lock:
-                self._failures[address] = failures + 1
-            if not deadline.expired and not failures & failures + 1:  # the first failure, the second, the fourth, ...
-                # Not a warning: a query on Spark would log them for each task while a broker restarts.
-                reason = error.tried.get(address, error.detail)
-                in_a_row = f"; {failures + 1} failures in a row" if failures else ""
-                _log.info("%s: %s; trying again for %.3g s%s", address, reason, deadline.remaining_ms / 1000, in_a_row)
+            self._unreachable.note_failure(address, error.tried.get(address, error.detail), deadline)
             raise
         finally:
             with self._lock:
                 self._connecting[address] -= 1
         with self._lock:
-            self._failures.pop(address, None)
             self._timed_out.discard(address)
-        if failures:
-            _log.info("%s: connected after %d failures", address, failures)
+        self._unreachable.note_success(address)
         return connection
 
     def _current_security(self) -> ChannelSecurity:

@@ -1,5 +1,6 @@
 import contextlib
 import functools
+import logging
 import random
 import re
 import socket
@@ -340,6 +341,20 @@ def test_send_retries_when_the_connection_breaks(brokers: ScriptedCluster, clust
     brokers.script(InitProducerIdRequest, step, step)
     assert cluster.send(2, ASK_FOR_ID).producer_id > 0
     assert set(brokers.nodes(InitProducerIdRequest)) == {2}
+
+
+def test_the_log_has_ever_fewer_lost_connections_of_an_outage_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_kafka_native")
+    with ScriptedCluster(topics={"t": 1}) as brokers, Cluster(brokers.config()) as cluster:
+        brokers.script(MetadataRequest, *[Drop()] * 3)
+        cluster.metadata(["t"])
+        brokers.script(MetadataRequest, *[Drop()] * 2)
+        cluster.metadata(["t"])
+        address = brokers.brokers[1].address
+    first, second = "trying again for N s", "trying again for N s; 2 failures in a row"
+    lines = [re.sub(r"^.*trying again for \S+ s", "trying again for N s", text) for text in caplog.messages]
+    ends = [f"{address}: a response was received; failures before: {number}" for number in (3, 2)]
+    assert lines == [first, second, ends[0], first, second, ends[1]]
 
 
 def test_send_once_does_not_retry(brokers: ScriptedCluster, cluster: Cluster) -> None:
