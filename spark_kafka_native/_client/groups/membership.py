@@ -25,16 +25,16 @@ class MembershipConfig:
     """A member's settings; times in milliseconds."""
 
     group_id: str
-    instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    rebalance_timeout_ms: int = 300_000
+    instance_id: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int
     """How long a rebalance waits for the member: ``max.poll.interval.ms``."""
-    request_timeout_ms: int = 30_000
-    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
-    remote_assignor: str | None = None
+    request_timeout_ms: int
+    assignors: tuple[str, ...]
+    remote_assignor: str | None
     """The coordinator's assignor in groups of the consumer protocol; None: the coordinator chooses."""
-    rack: str | None = None
+    rack: str | None
 
     def about(self, code: int) -> str:
         """What an error of the group is about: the group, and the setting that it refers to."""
@@ -54,13 +54,13 @@ class ZooKeeperMembershipConfig:
 
     connect: ConnectString
     group_id: str
-    consumer_id: str | None = None
-    session_timeout_ms: int = 6_000
-    connection_timeout_ms: int = 6_000
-    assignor: str = "range"
-    rebalance_max_retries: int = 4
-    rebalance_backoff_ms: int = 2_000
-    exclude_internal_topics: bool = True
+    consumer_id: str | None
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    assignor: str
+    rebalance_max_retries: int
+    rebalance_backoff_ms: int
+    exclude_internal_topics: bool
 
 
 class Topics(Protocol):
