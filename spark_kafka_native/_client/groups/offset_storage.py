@@ -66,7 +66,7 @@ class CoordinatorOffsets:
 
 
 class ZooKeeperOffsets:
-    """Offsets in ZooKeeper, with ``offsets.storage=zookeeper``. The session has its own timeout."""
+    """Offsets in ZooKeeper, with ``offsets.storage=zookeeper``. Requests have ``zookeeper.connection.timeout.ms``."""
 
     def __init__(self, group_id: str, session: Callable[[], "ZnodeClient"]) -> None:
         """``session``: that of the member now; it raises ZooKeeperError if there is none."""
@@ -77,7 +77,7 @@ class ZooKeeperOffsets:
         self,
         partitions: Collection[TopicPartition],
         *,
-        timeout_ms: float,  # noqa: ARG002 -- the session has its own timeout
+        timeout_ms: float,  # noqa: ARG002 -- zookeeper.connection.timeout.ms applies
     ) -> dict[TopicPartition, int]:
         """As ``OffsetStorage.fetch``."""
         paths = {self._paths.offset(partition): partition for partition in partitions}
@@ -93,7 +93,7 @@ class ZooKeeperOffsets:
         offsets: Mapping[TopicPartition, int],
         identity: MemberIdentity,  # noqa: ARG002 -- ZooKeeper does not know it
         *,
-        timeout_ms: float,  # noqa: ARG002 -- kazoo has a time limit of its own
+        timeout_ms: float,  # noqa: ARG002 -- zookeeper.connection.timeout.ms applies
     ) -> dict[TopicPartition, KafkaError]:
         """As ``OffsetStorage.commit``."""
         try:
