@@ -18,6 +18,12 @@ _MISSING_MS: Final = 1_000
 """Age of metadata without a topic of the subscription, after which brokers are asked again."""
 
 
+def warn_of_missing(group_id: str, missing: frozenset[str], before: frozenset[str]) -> None:
+    """Warn of the topics of a subscription that do not exist, if one of them was not missing ``before``."""
+    if missing - before:
+        _log.warning("group %s: these topics do not exist yet: %s", group_id, listed(missing))
+
+
 class SubscribedTopics:
     """`Topics` of a member. ``outdate`` is for other threads."""
 
@@ -45,7 +51,9 @@ class SubscribedTopics:
             topics = self._metadata(None).topics.values()
             self._names = frozenset(topic.name for topic in topics if self._accepts(topic))
         else:
-            self._note_missing(self._find_missing())
+            missing = self._find_missing()
+            warn_of_missing(self._group_id, missing, self._missing)
+            self._missing = missing
         return self._names
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
@@ -74,11 +82,6 @@ class SubscribedTopics:
             if not error.retriable:
                 raise error
         return frozenset(errors)
-
-    def _note_missing(self, missing: frozenset[str]) -> None:
-        if missing - self._missing:
-            _log.warning("group %s: these topics do not exist yet: %s", self._group_id, listed(missing))
-        self._missing = missing
 
     def _metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
         """Of these topics, None for all of them."""

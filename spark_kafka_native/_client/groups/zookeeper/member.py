@@ -20,6 +20,7 @@ from typing import Final
 from spark_kafka_native._client.errors import NoBrokersFound, RebalanceFailed
 from spark_kafka_native._client.groups.member_loop import revoke
 from spark_kafka_native._client.groups.membership import MemberIdentity, Reader, ZooKeeperMembershipConfig
+from spark_kafka_native._client.groups.subscribed_topics import warn_of_missing
 from spark_kafka_native._client.groups.waits import Interrupted, MemberWaits
 from spark_kafka_native._client.groups.zookeeper.group_view import read_view
 from spark_kafka_native._client.groups.zookeeper.session import MemberSession
@@ -188,8 +189,7 @@ class ZooKeeperMembership:
     def _note_missing(self, session: ZnodeClient, existing: Mapping[str, object]) -> None:
         named = self._subscription.streams.keys() if self._subscription.pattern == STATIC else frozenset()
         missing = frozenset(named - existing.keys())
-        if missing - self._missing:
-            _log.warning("%s: these topics do not exist yet: %s", self._named, listed(missing))
+        warn_of_missing(self._config.group_id, missing, self._missing)
         if not existing and not session.children(BROKER_IDS):  # with a watch
             text = "%s: zookeeper.connect=%s: no broker is registered below %s; start one there, or correct the chroot"
             _log.warning(text, self._named, self._config.connect, BROKER_IDS)
