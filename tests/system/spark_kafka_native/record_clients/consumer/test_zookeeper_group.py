@@ -1,10 +1,9 @@
-"""Members of groups in ZooKeeper: their znodes, conflicts, lost sessions, and where offsets are committed."""
+"""Members of groups in ZooKeeper: their znodes, conflicts, and lost sessions."""
 
+import gc
 import json
 import re
-import signal
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -12,76 +11,36 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_embedded.testing import EmbeddedBroker, EmbeddedZooKeeper
-from spark_kafka_native._client.groups.zookeeper.member import ZooKeeperMembership
 from spark_kafka_native._protocol.errors import ErrorCode
 from spark_kafka_native.clients import (
     Blacklist,
     ConsumerConnector,
     KafkaError,
     NoBrokersFound,
-    Producer,
-    ProducerRecord,
     RebalanceFailed,
-    SimpleConsumer,
     Whitelist,
 )
-from tests.support.clients.consuming import SHORT_PAUSES, Consuming, wait_until_shared
+from tests.support.clients.consuming import SHORT_PAUSES, Consuming, numbers, wait_until_shared
+from tests.support.clients.zookeeper_member import (
+    ALL,
+    PARTITIONS,
+    broker_in_zookeeper,
+    children,
+    client_of_zookeeper,
+    offsets_at_coordinator,
+    options_of_members,
+    values,
+    write,
+)
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import ScriptedCluster
-from tests.support.scripts import free_port, started
+from tests.support.scripts import free_port
 from tests.support.servers.kafka_on_zookeeper import zookeeper_client
 from tests.support.waiting import eventually
 
-PARTITIONS = 4
-
-
-@pytest.fixture
-def broker(zookeeper_connect: str) -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(settings={"zookeeper.connect": zookeeper_connect}) as running:
-        running.create_topic("t", PARTITIONS)
-        yield running
-
-
-@pytest.fixture
-def zookeeper(zookeeper_connect: str) -> Iterator[KazooClient]:
-    with zookeeper_client(zookeeper_connect) as client:
-        yield client
-
-
-@pytest.fixture
-def options(broker: EmbeddedBroker, zookeeper: KazooClient, zookeeper_connect: str) -> dict[str, object]:
-    eventually(lambda: zookeeper.exists("/brokers/topics/t") is not None, expected=True)
-    return {
-        "zookeeper.connect": zookeeper_connect,
-        "zookeeper.session.timeout.ms": 2000,
-        "group.id": "g",
-        "auto.offset.reset": "smallest",
-        "rebalance.backoff.ms": 100,
-        "auto.commit.interval.ms": 100,
-        "fetch.max.wait.ms": 50,
-    }
-
-
-def write(broker: EmbeddedBroker, numbers: range) -> None:
-    with Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0}) as producer:
-        records = [ProducerRecord("t", b"%d" % number, partition=number % PARTITIONS) for number in numbers]
-        for future in producer.send_all(records):
-            future.result(60)
-
-
-def numbers(*members: Consuming) -> list[int]:
-    return sorted(int(value) for member in members for value in member.values)
-
-
-def children(zookeeper: KazooClient, path: str) -> list[str]:
-    return sorted(zookeeper.get_children(path)) if zookeeper.exists(path) else []
-
-
-def values(zookeeper: KazooClient, path: str) -> dict[str, str]:
-    return {name: zookeeper.get(f"{path}/{name}")[0].decode() for name in children(zookeeper, path)}
-
-
-ALL = [("t", number) for number in range(PARTITIONS)]
+broker = broker_in_zookeeper()
+zookeeper = client_of_zookeeper()
+options = options_of_members()
 
 
 # --- znodes
@@ -221,6 +180,18 @@ def test_a_chroot_without_brokers_is_logged(
     assert f"group g: zookeeper.connect={options['zookeeper.connect']}: no broker is registered" in caplog.text
 
 
+def test_topics_that_do_not_exist_yet_are_logged_once_and_read_after_their_creation(
+    broker: EmbeddedBroker, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Consuming(options, {"t": 1, "later": 1, "never": 1}) as member:
+        wait_until_shared([member], ALL)
+        broker.create_topic("later", 1)
+        wait_until_shared([member], [*ALL, ("later", 0)])
+        assert member.errors == []
+    (line,) = [text for text in caplog.messages if "these topics do not exist yet" in text]
+    assert line == "group g: these topics do not exist yet: later, never"
+
+
 def test_a_partition_without_a_leader_fails_no_rebalance(zookeeper: KazooClient, zookeeper_connect: str) -> None:
     with ScriptedCluster(topics={"t": 2}) as brokers:
         broker = {"version": 4, "endpoints": [f"PLAINTEXT://{brokers.bootstrap_servers}"]}
@@ -281,7 +252,7 @@ def test_a_member_registers_again_after_its_session_has_expired(
         eventually(lambda: numbers(member), list(range(8)))
         eventually(lambda: values(zookeeper, "/consumers/g/offsets/t"), dict.fromkeys("0123", "2"))
         before = zookeeper.exists("/consumers/g/ids/g_a").ephemeralOwner
-        expire(zookeeper_connect, member)
+        expire(zookeeper_connect, before)
         eventually(lambda: (stat := zookeeper.exists("/consumers/g/ids/g_a")) and stat.ephemeralOwner != before, True)
         wait_until_shared([member], ALL)
         write(broker, range(8, 16))
@@ -289,17 +260,14 @@ def test_a_member_registers_again_after_its_session_has_expired(
         assert member.errors == []
 
 
-def expire(connect: str, member: Consuming) -> None:
-    """End the session of a member from outside."""
-    assert member.consumer._member is not None
-    membership = member.consumer._member._membership
-    assert isinstance(membership, ZooKeeperMembership)
-    kazoo = membership._session.znodes._client
-    assert kazoo is not None
-    thief = KazooClient(connect, client_id=kazoo.client_id)
-    thief.start()
-    thief.stop()
-    thief.close()
+def expire(connect: str, session_id: int) -> None:
+    """End a session of a client in this process from outside: another connection continues it, and closes it."""
+    clients = [each for each in gc.get_objects() if type(each) is KazooClient and each.client_id is not None]
+    (expired,) = [each for each in clients if each.client_id[0] == session_id]
+    other = KazooClient(connect, client_id=expired.client_id)
+    other.start()
+    other.stop()
+    other.close()
 
 
 @pytest.fixture
@@ -368,14 +336,14 @@ def test_a_member_commits_no_offsets_at_the_coordinator_while_zookeeper_is_away(
         write(broker, range(8))
         eventually(lambda: numbers(member), list(range(8)))
         member.consumer.commit_offsets()
-        before = kafka_offsets(broker)
+        before = offsets_at_coordinator(broker)
         server.kill()
         write(broker, range(8, 16))
         eventually(lambda: numbers(member), list(range(16)))
         with pytest.raises(KafkaError) as raised:
             member.consumer.commit_offsets()
         assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
-        assert kafka_offsets(broker) == before
+        assert offsets_at_coordinator(broker) == before
         server.start()
 
 
@@ -426,130 +394,3 @@ def test_shutdown_does_not_wait_for_a_zookeeper_that_is_away(options: dict[str, 
     closing.join(60)
     assert not closing.is_alive()
     assert list(stream) == []
-
-
-# --- where offsets are committed
-
-
-def kafka_offsets(broker: EmbeddedBroker) -> dict[str, str]:
-    with SimpleConsumer({"bootstrap.servers": broker.bootstrap_servers}) as consumer:
-        return {str(part.partition): str(each.offset) for part, each in consumer.committed_offsets("g").items()}
-
-
-def test_offsets_migrate_from_zookeeper_to_kafka_and_back(
-    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
-) -> None:
-    written = 0
-
-    def consume(**steps: object) -> tuple[dict[str, str], dict[str, str]]:
-        """Eight more records, in one life of a consumer -> the offsets in ZooKeeper and at the coordinator."""
-        nonlocal written
-        write(broker, range(written, written + 8))
-        with Consuming(options | {name.replace("_", "."): value for name, value in steps.items()}, {"t": 1}) as member:
-            eventually(lambda: numbers(member), list(range(written, written + 8)))
-        written += 8
-        return values(zookeeper, "/consumers/g/offsets/t"), kafka_offsets(broker)
-
-    def each(offset: int) -> dict[str, str]:
-        return dict.fromkeys("0123", str(offset))
-
-    assert consume() == (each(2), {})
-    assert consume(offsets_storage="kafka", dual_commit_enabled="true") == (each(4), each(4))
-    assert consume(offsets_storage="kafka", dual_commit_enabled="false") == (each(4), each(6))
-    # Back: both again, of which the greater is used, and then ZooKeeper alone.
-    assert consume(offsets_storage="kafka") == (each(8), each(8))
-    assert consume(offsets_storage="zookeeper") == (each(10), each(8))
-
-
-def test_an_idle_partition_migrates_too(
-    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
-) -> None:
-    for number in range(PARTITIONS):
-        zookeeper.create(f"/consumers/g/offsets/t/{number}", b"0", makepath=True)
-    with Consuming(options | {"offsets.storage": "kafka"}, {"t": 1}) as member:
-        wait_until_shared([member], ALL)
-        eventually(lambda: kafka_offsets(broker), dict.fromkeys("0123", "0"))
-
-
-PROCESS_TWO_AND_COMMIT = """
-import json, sys, time
-from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError
-consumer = ConsumerConnector(json.loads(sys.argv[1]))
-(stream,) = consumer.create_message_streams({"t": 1})["t"]
-next(stream)
-next(stream)
-print("second record", flush=True)
-resumed = 0
-while True:
-    now = time.monotonic()
-    time.sleep(0.01)
-    resumed = 100 if time.monotonic() - now > 1 else resumed - 1
-    if resumed > 0:
-        try:
-            consumer.commit_offsets()
-        except (CommitFailed, KafkaError):
-            pass
-"""
-
-
-@pytest.mark.parametrize("dual", ["true", "false"])
-def test_a_member_that_was_stopped_for_longer_than_its_session_takes_no_offset_back(
-    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object], dual: str
-) -> None:
-    write(broker, range(40))
-    options |= {"offsets.storage": "kafka", "dual.commit.enabled": dual}
-    due_when_resumed = {"auto.commit.interval.ms": 1500, "consumer.id": "stopped"}
-    command = [sys.executable, "-c", PROCESS_TWO_AND_COMMIT, json.dumps(options | due_when_resumed)]
-    with started(command, until="second record") as process:
-        process.send_signal(signal.SIGSTOP)
-        with Consuming(options | {"rebalance.max.retries": 1000}, {"t": 1}) as member:
-            eventually(lambda: member.partitions, ALL)
-            every = dict.fromkeys("0123", "10")
-            eventually(lambda: kafka_offsets(broker), every)
-            before = zookeeper.exists("/consumers/g/ids").cversion
-            process.send_signal(signal.SIGCONT)
-            eventually(lambda: zookeeper.exists("/consumers/g/ids").cversion > before, expected=True)
-            eventually(lambda: len(member.partitions), 2)
-            assert kafka_offsets(broker) == every
-            process.kill()
-
-
-@pytest.mark.parametrize("data", [b"", b"-1"])
-def test_an_empty_offset_and_minus_one_are_no_offset(
-    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object], data: bytes
-) -> None:
-    zookeeper.create("/consumers/g/offsets/t/2", data, makepath=True)
-    write(broker, range(8))
-    with Consuming(options, {"t": 1}) as member:
-        eventually(lambda: numbers(member), list(range(8)))
-        eventually(lambda: values(zookeeper, "/consumers/g/offsets/t"), dict.fromkeys("0123", "2"))
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b"two", "b'two' is not an offset"),
-        (b"5\n", r"b'5\\n' is not an offset"),
-        (b"-2", "offset -2 is negative"),
-    ],
-)
-def test_what_is_no_offset_is_an_error_of_the_streams(
-    zookeeper: KazooClient, options: dict[str, object], data: bytes, problem: str
-) -> None:
-    zookeeper.create("/consumers/g/offsets/t/2", data, makepath=True)
-    with ConsumerConnector(options) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        with pytest.raises(KafkaError, match=f"/consumers/g/offsets/t/2: {problem}"):
-            next(stream)
-    assert children(zookeeper, "/consumers/g/owners/t") == []
-
-
-def test_commits_by_hand_go_to_zookeeper(
-    broker: EmbeddedBroker, zookeeper: KazooClient, options: dict[str, object]
-) -> None:
-    write(broker, range(1))
-    with ConsumerConnector(options | {"auto.commit.enable": "false"}) as consumer:
-        (stream,) = consumer.create_message_streams({"t": 1})["t"]
-        next(stream)
-        consumer.commit_offsets()
-        assert values(zookeeper, "/consumers/g/offsets/t")["0"] == "1"
