@@ -14,8 +14,8 @@ from spark_kafka_native._client.groups.offset_storage import OffsetStorage
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._record_clients.consumer.assigned_stream import AssignedStream
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
-from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.errors import CommitFailed
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class OffsetCommits:
         self,
         cluster: Cluster,
         config: ConsumerConfig,
-        streams: Sequence[StreamPartitions],
+        streams: Sequence[AssignedStream],
         storage: OffsetStorage,
         identity: Callable[[], MemberIdentity],
     ) -> None:

@@ -1,13 +1,16 @@
 """The consumer of a group: ``spark_kafka_native.clients.ConsumerConnector``."""
 
+import functools
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
+from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
+from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.arguments import check_integer, check_topic
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.member_thread import ConsumerMember
@@ -37,7 +40,7 @@ class ConsumerConnector:
     def __init__(self, options: Mapping[str, object]) -> None:
         """Does not connect yet. Raises ConfigError naming the option."""
         self._config = ConsumerConfig.parse(options)
-        self._member: ConsumerMember | None = None
+        self._member: ConsumerMember[StreamPartitions] | None = None
         self._is_closed = False
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -116,12 +119,14 @@ class ConsumerConnector:
         config = self._config
         return MessageStream(partitions, config.key_deserializer, config.value_deserializer, consumer=self)
 
-    def _join(self, topics: Mapping[str, int] | TopicFilter, streams: int) -> ConsumerMember:
+    def _join(self, topics: Mapping[str, int] | TopicFilter, streams: int) -> ConsumerMember[StreamPartitions]:
         with self._call(), self._lock:
             self._check_usable()
             if self._member is not None:
                 raise RuntimeError("the consumer has streams already; make another consumer")
-            self._member = ConsumerMember(self._config, topics, streams)
+            # The streams must not refer to the consumer, or it would never be collected.
+            make_stream = functools.partial(_stream_of, self._config.consumer_timeout_ms)
+            self._member = ConsumerMember(self._config, topics, streams, make_stream)
             # A consumer that is forgotten without shutdown would keep its partitions.
             weakref.finalize(self, self._member.forget).atexit = False
         if self._is_closed:  # by a handler of a signal
@@ -154,3 +159,9 @@ class ConsumerConnector:
             yield
         finally:
             self._calling.discard(thread)
+
+
+def _stream_of(
+    timeout_ms: int, cluster: Cluster, reset: Callable[[TopicPartition], int], wake: Callable[[], None]
+) -> StreamPartitions:
+    return StreamPartitions(cluster, timeout_ms=timeout_ms, reset=reset, wake=wake)

@@ -1,10 +1,13 @@
 """The thread of a group consumer: its membership, rebalances and automatic commits, whatever the group's protocol."""
 
+import dataclasses
 import logging
 import math
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.groups.classic_member import ClassicMembership
@@ -23,29 +26,65 @@ from spark_kafka_native._client.groups.subscribed_topics import SubscribedTopics
 from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._client.groups.waits import Interrupted, MemberWaits
 from spark_kafka_native._protocol.errors import KafkaError
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._record_clients.consumer.assigned_stream import AssignedStream
 from spark_kafka_native._record_clients.consumer.group_config import (
     CLASSIC,
     KAFKA,
     ZOOKEEPER,
     ConsumerConfig,
 )
-from spark_kafka_native._record_clients.consumer.reader import StreamReader, Topics, longest_request_ms
+from spark_kafka_native._record_clients.consumer.reader import S, StreamReader, Topics, longest_request_ms
 from spark_kafka_native._zookeeper.consumer_znodes import STATIC, Subscription
 
 _log = logging.getLogger(__name__)
 
+S_co = TypeVar("S_co", bound=AssignedStream, covariant=True)
 
-class ConsumerMember:
+
+class StreamFactory(Protocol[S_co]):
+    """How the streams of a member are made."""
+
+    def __call__(self, cluster: Cluster, reset: Callable[[TopicPartition], int], wake: Callable[[], None], /) -> S_co:
+        """A stream of a cluster.
+
+        ``reset`` returns the offset at which to continue where the position has no records; it may raise KafkaError.
+        ``wake`` is called when what is processed of a stopped partition has been processed.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupElsewhere:
+    """A group and its offsets in another cluster than the records."""
+
+    cluster: Cluster
+    storage: OffsetStorage
+
+
+class ConsumerMember(Generic[S]):
     """One member of a group, and its streams."""
 
-    def __init__(self, config: ConsumerConfig, topics: Topics, streams: int) -> None:
-        """Begin. ``topics`` and ``streams`` are those of `StreamReader`. Raises OSError as it does."""
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        topics: Topics,
+        streams: int,
+        make_stream: StreamFactory[S],
+        *,
+        group: GroupElsewhere | None = None,
+    ) -> None:
+        """Begin. ``topics`` and ``streams`` are those of `StreamReader`. Raises OSError as it does.
+
+        ``group``: of a classic group whose coordinator is in another cluster.
+        """
         self._config = config
         self._discovery = config.discovery.discovery()
         self._cluster = Cluster(config.client, discovery=self._discovery, warns=True)
         self._waits = MemberWaits()
-        self._link = CoordinatorLink(self._cluster, config.group_id, self._waits)
-        self.reader: StreamReader
+        self._make_stream = make_stream
+        self._group = group
+        self._link = CoordinatorLink(group.cluster if group else self._cluster, config.group_id, self._waits)
+        self.reader: StreamReader[S]
         self._membership: Membership
         if config.group_protocol == ZOOKEEPER:
             self._open_in_zookeeper(topics, streams)
@@ -97,14 +136,16 @@ class ConsumerMember:
             self._discovery.close()
         self._waits.close()
 
-    def _identity(self) -> MemberIdentity:
+    @property
+    def identity(self) -> MemberIdentity:
+        """What commits carry now."""
         return self._membership.identity
 
     # --- protocols
 
     def _open_at_coordinator(self, topics: Topics, streams: int) -> None:
         config = self._config
-        storage = CoordinatorOffsets(self._cluster, config.group_id)
+        storage = self._group.storage if self._group else CoordinatorOffsets(self._cluster, config.group_id)
         self.reader = self._reader_of(topics, streams, storage)
         loop = MemberLoop(self._link, config.membership, self.reader)
         subscribed = self._subscribed(topics)
@@ -133,9 +174,11 @@ class ConsumerMember:
         subscription = _subscription(topics, streams)
         self._membership = ZooKeeperMembership(session, self._waits, membership, subscription, self.reader)
 
-    def _reader_of(self, topics: Topics, streams: int, storage: OffsetStorage) -> StreamReader:
-        identity, wake = self._identity, self._waits.wake
-        return StreamReader(self._cluster, self._config, topics, streams, storage, identity, wake)
+    def _reader_of(self, topics: Topics, streams: int, storage: OffsetStorage) -> StreamReader[S]:
+        def make(reset: Callable[[TopicPartition], int]) -> S:
+            return self._make_stream(self._cluster, reset, self._waits.wake)
+
+        return StreamReader(self._cluster, self._config, topics, streams, storage, lambda: self.identity, make)
 
     def _subscribed(self, topics: Topics) -> SubscribedTopics:
         if not isinstance(topics, TopicFilter):

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from spark_kafka_native._client.cluster.cluster import Cluster
 from spark_kafka_native._client.consumer.offsets import list_once
@@ -15,13 +15,15 @@ from spark_kafka_native._client.groups.topic_filters import TopicFilter
 from spark_kafka_native._client.retry import is_transient
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition, listed
+from spark_kafka_native._record_clients.consumer.assigned_stream import AssignedStream
 from spark_kafka_native._record_clients.consumer.commits import LONGEST_REQUEST_MS, OffsetCommits
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
-from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.errors import NoOffset
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
 _log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=AssignedStream)
 
 _REQUESTS_PER_SESSION: Final = 4
 """A request in the member's thread takes at most this part of ``session.timeout.ms``, so that heartbeats are sent."""
@@ -30,7 +32,7 @@ Topics = Mapping[str, int] | TopicFilter
 """So many streams for each topic, or the topics that a filter accepts."""
 
 
-class StreamReader:
+class StreamReader(Generic[S]):
     """The streams of a consumer as `Reader` of its member. ``reset`` is for the threads of streams."""
 
     def __init__(
@@ -41,22 +43,21 @@ class StreamReader:
         streams: int,
         storage: OffsetStorage,
         identity: Callable[[], MemberIdentity],
-        wake: Callable[[], None],
+        make_stream: Callable[[Callable[[TopicPartition], int]], S],
     ) -> None:
         """``streams``: how many, with a filter. ``identity``: that of the member now.
 
-        ``wake`` is called when the record of a stopped partition has been processed. Raises OSError: the process has no
-        descriptors left.
+        ``make_stream``: from what returns the offset at which to continue where a position has no records. Raises
+        OSError: the process has no descriptors left.
         """
         self._cluster = cluster
         self._config = config
         self._storage = storage
         self._request_ms = longest_request_ms(config)
-        self._of_topics: Mapping[str, Sequence[StreamPartitions]] | None = None
+        self._of_topics: Mapping[str, Sequence[S]] | None = None
 
-        def made(count: int) -> list[StreamPartitions]:
-            timeout_ms = config.consumer_timeout_ms
-            return [StreamPartitions(cluster, timeout_ms=timeout_ms, reset=self.reset, wake=wake) for _ in range(count)]
+        def made(count: int) -> list[S]:
+            return [make_stream(self.reset) for _ in range(count)]
 
         if isinstance(topics, TopicFilter):
             self.streams = made(streams)
@@ -71,13 +72,17 @@ class StreamReader:
         self._unread_at = math.inf
         """When to warn of streams that no thread reads; infinite: not now, or already done."""
         self._has_warned_of_unread = False
-        self._in_process: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
+        self._in_process: dict[S, tuple[ConsumerRecord, float]] = {}
         """The record that each stream processes, and since when it is known."""
         self._stalled: list[ConsumerRecord] = []
 
-    def streams_of(self, topic: str) -> Sequence[StreamPartitions]:
+    def streams_of(self, topic: str) -> Sequence[S]:
         """The streams that read a topic."""
         return self.streams if self._of_topics is None else self._of_topics[topic]
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offsets of the partitions that have one. For any thread. Raises KafkaError."""
+        return self._storage.fetch(partitions, timeout_ms=self._request_ms)
 
     # --- Reader
 
@@ -137,7 +142,7 @@ class StreamReader:
 
     def is_stalled(self, now: float) -> bool:
         """As ``Reader.is_stalled``."""
-        found: dict[StreamPartitions, tuple[ConsumerRecord, float]] = {}
+        found: dict[S, tuple[ConsumerRecord, float]] = {}
         for stream in self.streams:
             record = stream.in_process
             if record is None:
@@ -189,7 +194,7 @@ class StreamReader:
 
     def _begin(self, starts: Mapping[TopicPartition, int], numbers: Mapping[TopicPartition, int | None]) -> None:
         """Let streams read partitions; ``numbers``: which of the streams of its topic, None: that with the fewest."""
-        added: dict[StreamPartitions, dict[TopicPartition, int]] = {}
+        added: dict[S, dict[TopicPartition, int]] = {}
         loads = {stream: len(stream.assigned) for stream in self.streams}
         for partition in sorted(starts):
             able, number = self.streams_of(partition.topic), numbers[partition]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from spark_kafka_native._protocol.topic import TopicPartition
-from spark_kafka_native._record_clients.consumer import reader
+from spark_kafka_native._record_clients.consumer import connector
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native.clients import ConsumerConnector
 from tests.support.servers.apache_kafka import die_with_parent
@@ -175,7 +175,7 @@ def main(path: str, topic: str, seed: str, *options: str) -> None:
     logging.info("SIGTERM is handled from now on")
     lines = _Lines(path)
     _Observed.lines = lines
-    reader.StreamPartitions = _Observed  # type: ignore[attr-defined]  # the member makes its streams of it
+    connector.StreamPartitions = _Observed  # type: ignore[attr-defined]  # it makes its streams of it
     consumer = ConsumerConnector(dict(option.split("=", 1) for option in options))
     (stream,) = consumer.create_message_streams({topic: 1})[topic]
 
