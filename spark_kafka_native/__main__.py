@@ -44,6 +44,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
             "spark_kafka_native._tools.groups.lag:lag", "Print the lag of consumer groups, or of streaming queries."
         ),
         "lookup-table": TOOLS["kafka-lookup-table"],
+        "mirror": TOOLS["kafka-mirror-maker"],
         "offsets": TOOLS["kafka-get-offsets"],
         "transactions": TOOLS["kafka-transactions"],
     },

@@ -67,7 +67,7 @@ def open_cluster(options: Options, *more: tuple[str, Mapping[str, str]]) -> Iter
     given: dict[str, object] = {}
     origins: dict[str, str] = {}
     for origin, properties in sources:
-        known = _known(origin, properties)
+        known = known_properties(origin, properties)
         given |= known
         origins |= dict.fromkeys((name.lower() for name in known), origin)
     origins["bootstrap.servers"] = _SERVERS
@@ -102,7 +102,7 @@ def _files(options: Options) -> Iterator[tuple[str, dict[str, str]]]:
         yield f"{option} {path}", properties_in(path, option)
 
 
-def _known(origin: str, properties: Mapping[str, str]) -> dict[str, str]:
+def known_properties(origin: str, properties: Mapping[str, str]) -> dict[str, str]:
     """The properties that a Kafka client has. Warns about the others."""
     names = (*PROPERTIES, *WITHOUT_EFFECT, *REFUSED)
     found = {}

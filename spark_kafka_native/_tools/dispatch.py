@@ -33,6 +33,7 @@ TOOLS: Final[Mapping[str, Lazy]] = {
     "kafka-lookup-table": Lazy(
         f"{_PACKAGE}.lookup_table:lookup_table", "Create, reorganize and verify tables of the partitioner lookup."
     ),
+    "kafka-mirror-maker": Lazy(f"{_PACKAGE}.mirror:mirror", "Copy the topics of one or more clusters to another one."),
     "kafka-topics": Lazy(f"{_PACKAGE}.topics:topics", "Create, delete, list, describe and alter topics."),
     "kafka-transactions": Lazy(f"{_PACKAGE}.transactions:transactions", "List, describe and end transactions."),
 }
