@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+import pytest
+
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.clients import (
     ConsumerConnector,
@@ -19,6 +21,8 @@ from tests.support.waiting import eventually
 
 PARTITIONS: Final = 6
 """Of the topics in tests of groups."""
+both_protocols: Final = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+"""Of groups at a coordinator."""
 SHORT_PAUSES: Final[Mapping[str, object]] = MappingProxyType(
     {
         "retry.backoff.ms": 1,

@@ -1,16 +1,24 @@
 """One member of a group `g` of scripted brokers, which reads topic `t`: two partitions, six numbers."""
 
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
 
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from spark_kafka_native._protocol.schema import Request
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.consuming import SHORT_PAUSES
 from tests.support.records.record_batches import batch_of
 from tests.support.scripted.cluster import KAFKA_4_3, ScriptedCluster
 from tests.support.scripted.groups import GROUP_VERSIONS, FakeGroup
+from tests.support.scripted.steps import Respond
 from tests.support.waiting import eventually
 
 ALL: Final = [0, 1, 2, 3, 4, 5]
@@ -46,6 +54,31 @@ def member_options(brokers: ScriptedCluster) -> dict[str, object]:
         "value.deserializer": int,
         **SHORT_PAUSES,
     }
+
+
+def options_of_a_member() -> Any:
+    """A fixture: `member_options` of the fixture ``brokers``."""
+
+    @pytest.fixture
+    def made(brokers: ScriptedCluster) -> dict[str, object]:
+        return member_options(brokers)
+
+    return made
+
+
+def assigning(partitions: Mapping[uuid.UUID, Iterable[int]], *, interval_ms: int = 20) -> Respond:
+    """A heartbeat response, in a group of the consumer protocol, with an assignment by topic id."""
+    topics = tuple(TopicPartitions(topic_id=each, partitions=tuple(parts)) for each, parts in partitions.items())
+
+    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=max(request.member_epoch, 1),
+            heartbeat_interval_ms=interval_ms,
+            assignment=Assignment(topic_partitions=topics),
+        )
+
+    return Respond(respond)
 
 
 def group_of(brokers: ScriptedCluster) -> FakeGroup:

@@ -2,16 +2,13 @@
 
 import dataclasses
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from spark_kafka_native._client.groups.member_metadata import decode_partitions, encode_partitions
 from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.metadata import MetadataRequest
@@ -20,11 +17,12 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.clients.consuming import Consuming, with_protocol
 from tests.support.clients.scripted_member import (
     ALL,
+    assigning,
     brokers_of_a_group,
     committed,
     count,
     group_of,
-    member_options,
+    options_of_a_member,
     wait_for_requests,
 )
 from tests.support.records.record_batches import batch_of
@@ -35,11 +33,7 @@ from tests.support.waiting import eventually
 CONSUMER = "consumer"
 
 brokers = brokers_of_a_group()
-
-
-@pytest.fixture
-def options(brokers: ScriptedCluster) -> dict[str, object]:
-    return member_options(brokers)
+options = options_of_a_member()
 
 
 def test_an_empty_assignment_is_no_partition(brokers: ScriptedCluster, options: dict[str, object]) -> None:
@@ -90,26 +84,11 @@ def test_a_topic_that_was_away_and_was_created_again_is_read_from_its_beginning(
     assert (consuming.errors, group_of(brokers).joined) == ([], 1)
 
 
-def assigning(
-    *topic_ids: uuid.UUID, interval_ms: int = 20
-) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
-    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        topics = tuple(TopicPartitions(topic_id=topic_id, partitions=(0,)) for topic_id in topic_ids)
-        return ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id,
-            member_epoch=1,
-            heartbeat_interval_ms=interval_ms,
-            assignment=Assignment(topic_partitions=topics),
-        )
-
-    return respond
-
-
 def test_a_topic_id_that_is_not_known_is_looked_up_until_it_is(
     brokers: ScriptedCluster, options: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     topic_id = uuid.uuid4()
-    steps = Respond(assigning(topic_id)), *[Respond(heartbeat_of_epoch_1)] * 10_000
+    steps = assigning({topic_id: [0]}), *[Respond(heartbeat_of_epoch_1)] * 10_000
     brokers.script(ConsumerGroupHeartbeatRequest, *steps)
     with caplog.at_level("INFO"), Consuming(with_protocol(options, CONSUMER), {"later": 1}) as consuming:
         wait_for_requests(brokers, MetadataRequest, 3)
@@ -127,8 +106,8 @@ def test_heartbeats_have_the_pauses_that_the_coordinator_names(
     def later(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         return dataclasses.replace(heartbeat_of_epoch_1(request), heartbeat_interval_ms=600_000)
 
-    first = assigning(brokers.state.topics["t"].topic_id, interval_ms=600_000)
-    brokers.script(ConsumerGroupHeartbeatRequest, Respond(first), *[Respond(later)] * 10_000)
+    first = assigning({brokers.state.topics["t"].topic_id: [0]}, interval_ms=600_000)
+    brokers.script(ConsumerGroupHeartbeatRequest, first, *[Respond(later)] * 10_000)
     with Consuming(with_protocol(options, CONSUMER), {"t": 1}) as consuming:
         eventually(lambda: committed(brokers)[0], 3)
         # One joins, and one confirms the assignment.
@@ -154,8 +133,8 @@ def heartbeat_of_epoch_1(request: ConsumerGroupHeartbeatRequest) -> ConsumerGrou
 def test_another_assignment_replaces_one_with_a_topic_id_that_is_not_known(
     brokers: ScriptedCluster, options: dict[str, object]
 ) -> None:
-    first, second = assigning(uuid.uuid4()), assigning(brokers.state.topics["t"].topic_id)
-    steps = Respond(first), *[Respond(heartbeat_of_epoch_1)] * 2, Respond(second)
+    first, second = assigning({uuid.uuid4(): [0]}), assigning({brokers.state.topics["t"].topic_id: [0]})
+    steps = first, *[Respond(heartbeat_of_epoch_1)] * 2, second
     brokers.script(ConsumerGroupHeartbeatRequest, *steps, *[Respond(heartbeat_of_epoch_1)] * 10_000)
     with Consuming(with_protocol(options, CONSUMER), {"t": 1}) as consuming:
         eventually(lambda: sorted(consuming.values), [0, 2, 4])

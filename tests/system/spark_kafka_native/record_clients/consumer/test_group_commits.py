@@ -2,44 +2,34 @@
 
 import itertools
 import threading
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
 
 from spark_kafka_native._protocol.errors import ErrorCode
-from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native.clients import CommitFailed, ConsumerConnector, KafkaError, MessageStream
-from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.consuming import Consuming, both_protocols, with_protocol
 from tests.support.clients.scripted_member import (
     ALL,
+    assigning,
     brokers_of_a_group,
     committed,
     group_of,
-    member_options,
+    options_of_a_member,
 )
 from tests.support.scripted.cluster import ScriptedCluster
-from tests.support.scripted.steps import Held, Refuse, Respond
+from tests.support.scripted.steps import Held, Refuse
 from tests.support.waiting import eventually
 
 T = TypeVar("T")
 
 brokers = brokers_of_a_group()
-both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-@pytest.fixture
-def options(brokers: ScriptedCluster) -> dict[str, object]:
-    return member_options(brokers)
+options = options_of_a_member()
 
 
 class DuringACommit(threading.Event):
@@ -99,26 +89,10 @@ class RevokesAPartition(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is None
-        steps = [Respond(heartbeat_of(self._brokers.state.topics["t"].topic_id, self._kept))] * 10_000
-        self._brokers.script(ConsumerGroupHeartbeatRequest, *steps)
+        kept = assigning({self._brokers.state.topics["t"].topic_id: [part.partition for part in self._kept]})
+        self._brokers.script(ConsumerGroupHeartbeatRequest, *[kept] * 10_000)
         eventually(lambda: set(self._stream.partitions), self._kept)
         return True
-
-
-def heartbeat_of(
-    topic_id: uuid.UUID, partitions: Iterable[TopicPartition]
-) -> Callable[[ConsumerGroupHeartbeatRequest], ConsumerGroupHeartbeatResponse]:
-    parts = TopicPartitions(topic_id=topic_id, partitions=tuple(each.partition for each in partitions))
-
-    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            heartbeat_interval_ms=20,
-            assignment=Assignment(topic_partitions=(parts,)),
-        )
-
-    return respond
 
 
 def test_a_commit_that_the_coordinator_accepts_includes_a_partition_that_is_revoked_meanwhile(

@@ -21,14 +21,14 @@ from spark_kafka_native._protocol.messages.offset_fetch import OffsetFetchReques
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.schema import Request
 from spark_kafka_native.clients import ConsumerConnector, ConsumerRecord, KafkaError
-from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.consuming import Consuming, both_protocols, with_protocol
 from tests.support.clients.scripted_member import (
     ALL,
     brokers_of_a_group,
     committed,
     count,
     group_of,
-    member_options,
+    options_of_a_member,
     wait_for_requests,
 )
 from tests.support.records.record_batches import batch_of
@@ -49,6 +49,7 @@ MOVES: tuple[Step, ...] = tuple(
 )
 
 brokers = brokers_of_a_group()
+options = options_of_a_member()
 
 
 def name_of(value: Any) -> str:
@@ -64,13 +65,6 @@ SETTINGS = {
     ErrorCode.UNSUPPORTED_ASSIGNOR: "group.remote.assignor=None",
 }
 """What errors name."""
-
-both_protocols = pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER], ids=name_of)
-
-
-@pytest.fixture
-def options(brokers: ScriptedCluster) -> dict[str, object]:
-    return member_options(brokers)
 
 
 # --- retried
@@ -136,7 +130,7 @@ def test_a_silent_coordinator_is_asked_again_after_the_request_timeout(
 def test_a_member_follows_its_coordinator_without_joining_again(
     brokers: ScriptedCluster, options: dict[str, object], protocol: str
 ) -> None:
-    kind = HeartbeatRequest if protocol is CLASSIC else ConsumerGroupHeartbeatRequest
+    kind = HeartbeatRequest if protocol == CLASSIC else ConsumerGroupHeartbeatRequest
     with Consuming(with_protocol(options, protocol), {"t": 1}) as consuming:
         eventually(lambda: sorted(consuming.values), ALL)
         brokers.state.coordinator = 2
@@ -196,7 +190,7 @@ def test_errors_of_offsets_are_retried_without_a_rebalance_and_with_heartbeats(
 def test_heartbeats_are_sent_while_an_assignment_cannot_be_carried_out(
     brokers: ScriptedCluster, options: dict[str, object], protocol: str
 ) -> None:
-    kind = HeartbeatRequest if protocol is CLASSIC else ConsumerGroupHeartbeatRequest
+    kind = HeartbeatRequest if protocol == CLASSIC else ConsumerGroupHeartbeatRequest
     brokers.script(ListOffsetsRequest, *[Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 1_000_000)
     options |= {"session.timeout.ms": 200}
     with Consuming(with_protocol(options, protocol), {"t": 1}) as consuming:

@@ -16,6 +16,7 @@ from tests.support.clients.consuming import (
     PARTITIONS,
     Consuming,
     all_of,
+    both_protocols,
     committed,
     numbers,
     wait_until_shared,
@@ -26,8 +27,6 @@ from tests.support.clients.native import config_of
 from tests.support.records.record_batches import rows
 from tests.support.scripts import started
 from tests.support.waiting import eventually
-
-both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 PROCESS_TWO_AND_STAY = """
 import signal, sys

@@ -12,6 +12,7 @@ from tests.support.clients.consuming import (
     PARTITIONS,
     Consuming,
     all_of,
+    both_protocols,
     committed,
     numbers,
     wait_until_shared,
@@ -21,8 +22,6 @@ from tests.support.clients.consuming import (
 from tests.support.clients.native import config_of
 from tests.support.records.record_batches import rows
 from tests.support.waiting import eventually
-
-both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 OUT_OF_RANGE = 1000
 

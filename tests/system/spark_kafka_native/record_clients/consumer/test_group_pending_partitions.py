@@ -5,19 +5,15 @@ from dirty_equals import HasLen
 
 from spark_kafka_native._client.groups.member_metadata import encode_partitions
 from spark_kafka_native._protocol.errors import ErrorCode
-from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from spark_kafka_native._protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native._protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native._protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native._protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native._protocol.topic import TopicPartition
-from tests.support.clients.consuming import Consuming, with_protocol
+from tests.support.clients.consuming import Consuming, both_protocols, with_protocol
 from tests.support.clients.scripted_member import (
     ALL,
+    assigning,
     brokers_of_a_group,
     group_of,
     member_options,
@@ -33,7 +29,6 @@ from tests.support.waiting import eventually
 NEW = TopicPartition("t", 2)
 
 brokers = brokers_of_a_group(brokers=1)
-both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 @pytest.fixture
@@ -57,15 +52,8 @@ def assign_new(brokers: ScriptedCluster, protocol: str) -> None:
         assignment = encode_partitions([TopicPartition("t", number) for number in parts])
         brokers.script(SyncGroupRequest, Respond(lambda _: SyncGroupResponse(assignment=assignment)))
         return
-    topic_id = brokers.state.topics["t"].topic_id
-    found = Assignment(topic_partitions=(TopicPartitions(topic_id=topic_id, partitions=tuple(parts)),))
-
-    def respond(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=1, heartbeat_interval_ms=20, assignment=found
-        )
-
-    brokers.script(ConsumerGroupHeartbeatRequest, *[Respond(respond)] * 10_000)
+    step = assigning({brokers.state.topics["t"].topic_id: parts})
+    brokers.script(ConsumerGroupHeartbeatRequest, *[step] * 10_000)
 
 
 def wait_for_heartbeats(brokers: ScriptedCluster, protocol: str, more: int) -> None:

@@ -17,14 +17,13 @@ from spark_kafka_native.clients import (
 from tests.support.clients.consuming import (
     PARTITIONS,
     Consuming,
+    both_protocols,
     committed,
     numbers,
     with_protocol,
     write,
 )
 from tests.support.waiting import eventually
-
-both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 @pytest.mark.parametrize(
