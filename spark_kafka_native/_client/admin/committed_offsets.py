@@ -123,7 +123,8 @@ def commit_each(
     def commit(connection: Connection, timeout_ms: float) -> dict[TopicPartition, KafkaError]:
         nonlocal unknown_tries
         response = connection.call(request, timeout_ms=timeout_ms, max_version=_LAST_COMMIT_BY_NAME)
-        unknown_tries += 1
+        codes = {part.error_code for topic in response.topics for part in topic.partitions}
+        unknown_tries += ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes
         errors: dict[TopicPartition, KafkaError] = {}
         for topic in response.topics:
             for part in topic.partitions:

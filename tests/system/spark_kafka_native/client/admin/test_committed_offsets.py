@@ -11,7 +11,7 @@ from spark_kafka_native._client.admin.committed_offsets import (
     fetch_offsets,
     find_coordinator,
 )
-from spark_kafka_native._client.cluster.cluster import Cluster
+from spark_kafka_native._client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native._net.deadline import Deadline
 from spark_kafka_native._net.errors import BrokerUnreachable
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError
@@ -161,6 +161,15 @@ def test_a_partition_that_does_not_exist_is_an_error_after_a_few_tries(
     with pytest.raises(UnknownPartition, match="group g, t-0: the broker does not have this topic-partition"):
         commit_offsets(cluster, "g", {T[0]: 5})
     assert len(brokers.requests(OffsetCommitRequest)) == 8
+
+
+def test_other_errors_do_not_count_as_tries_of_a_partition_that_does_not_exist(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    loads, unknown = Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    brokers.script(OffsetCommitRequest, *[loads] * UNKNOWN_TOPIC_TRIES, *[unknown] * (UNKNOWN_TOPIC_TRIES - 1))
+    commit_offsets(cluster, "g", {T[0]: 5})
+    assert fetch_offsets(cluster, "g", T) == {T[0]: OffsetAndMetadata(offset=5)}
 
 
 def test_brokers_that_cannot_list_all_committed_offsets_are_named() -> None:
