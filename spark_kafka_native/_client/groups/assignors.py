@@ -195,11 +195,12 @@ def _balance(found: dict[str, set[TopicPartition]], subscribers: Mapping[str, Se
 def _balance_topic(
     topic: str, found: dict[str, set[TopicPartition]], able: Sequence[str], numbers: defaultdict[str, list[int]]
 ) -> int:
-    """Move partitions of one topic until no member of ``able`` has two fewer than one with such; how many moved.
+    """Move partitions of one topic until no subscriber has two fewer partitions than one that can give one up.
 
-    ``numbers`` are heaps of each member's partitions of the topic, negative, so that the greatest is the first.
-    An entry of the heaps below counts while its member has as many partitions.
+    Returns how many were moved. ``able``: the subscribers. ``numbers``: heaps of each member's partitions of the topic,
+    negative, so that the greatest is the first.
     """
+    # An entry of these heaps is valid while its member has as many partitions.
     most = [(-len(found[member_id]), index) for index, member_id in enumerate(able) if member_id in numbers]
     fewest = [(len(found[member_id]), index) for index, member_id in enumerate(able)]
     heapq.heapify(most)

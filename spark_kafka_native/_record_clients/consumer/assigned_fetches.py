@@ -93,7 +93,7 @@ class AssignedFetches(Generic[T]):
         self._changes.clear()
 
     def next(self, until: float) -> tuple[TopicPartition, T] | None:
-        """Records of a partition; None: ``wake`` was called, or it is ``until``, or a partition continues elsewhere.
+        """Records of a partition; None: ``wake`` was called, or it is ``until``, or an error of a partition is retried.
 
         Sets ``may_lack_records``. Raises NoOffset; KafkaError, after which the next call continues.
         """

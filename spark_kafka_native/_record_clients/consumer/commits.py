@@ -20,8 +20,6 @@ from spark_kafka_native._record_clients.errors import CommitFailed
 
 _log = logging.getLogger(__name__)
 
-LONGEST_REQUEST_MS: Final = 5_000
-"""Of requests in the member's thread that are repeated later, and of commits of a group in ZooKeeper."""
 _LAST_COMMIT_MS: Final = 10_000
 """Longest commit of partitions that are given up, and longest wait for one before. ``shutdown`` waits for it."""
 _SHORTEST_INTERVAL_MS: Final = 10
@@ -57,7 +55,7 @@ class OffsetCommits:
         """Offsets that were not committed before their partitions were removed, since the last ``commit``."""
         self._lock = threading.RLock()
         """Of these two."""
-        self._turn = threading.RLock()
+        self._commit_lock = threading.RLock()
         """One commit at a time, because an earlier one that arrives later would take offsets back."""
 
     # --- the member's thread
@@ -95,7 +93,7 @@ class OffsetCommits:
     # --- any thread
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition begins at another offset, as brokers delete the committed ones of a topic that is deleted."""
+        """Commit a partition's offset even if it equals the last committed one: brokers delete that with its topic."""
         with self._lock:
             self._committed.pop(partition, None)
 
@@ -159,13 +157,13 @@ class OffsetCommits:
         ``partitions``: None for all. ``wait_ms``: longest wait for another commit. Raises KafkaError.
         """
         try:
-            if not self._turn.acquire(timeout=wait_ms / 1000):
+            if not self._commit_lock.acquire(timeout=wait_ms / 1000):
                 raise _CommitInProgress(self._config.group_id, wait_ms)
             self._commit_now(partitions, identity, deadline)
         finally:
             # The handler of a signal may raise after acquire, before any other statement.
             try:  # noqa: SIM105 -- the handler could raise in `suppress`, too
-                self._turn.release()
+                self._commit_lock.release()
             except RuntimeError:  # not acquired
                 pass
 

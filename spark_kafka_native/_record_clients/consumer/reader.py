@@ -16,7 +16,7 @@ from spark_kafka_native._client.retry import is_transient
 from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._record_clients.consumer.assigned_stream import AssignedStream
-from spark_kafka_native._record_clients.consumer.commits import LONGEST_REQUEST_MS, OffsetCommits
+from spark_kafka_native._record_clients.consumer.commits import OffsetCommits
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.errors import NoOffset
 from spark_kafka_native._record_clients.records import ConsumerRecord
@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=AssignedStream)
 
+_LONGEST_REQUEST_MS: Final = 5_000
+"""Of requests in the member's thread that are repeated later, and of commits of a group in ZooKeeper."""
 _REQUESTS_PER_SESSION: Final = 4
 """A request in the member's thread takes at most this part of ``session.timeout.ms``, so that heartbeats are sent."""
 
@@ -227,4 +229,4 @@ class StreamReader(Generic[S]):
 
 def longest_request_ms(config: ConsumerConfig) -> float:
     """Of a request in the member's thread, which sends heartbeats between requests."""
-    return min(LONGEST_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)
+    return min(_LONGEST_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)

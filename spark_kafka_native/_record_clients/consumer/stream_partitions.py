@@ -70,9 +70,9 @@ class StreamPartitions:
         self.is_returned = False
         """Whether the caller has got the current record. Set by the caller, as the last thing before it uses it."""
         self._thread: threading.Thread | None = None
-        """The thread that processes it. Its ident may be that of a later thread, too."""
+        """The thread that called ``take`` last, and processes its record. A later thread may have the same ident."""
         self._is_acknowledged = False
-        """Whether it counts as processed."""
+        """Whether the current record counts as processed."""
         self.taker: threading.Thread | None = None
         """The thread in ``take``."""
         self._failure: Exception | None = None
@@ -84,7 +84,7 @@ class StreamPartitions:
     # --- the thread that takes records
 
     def take(self) -> ConsumerRecord | None:
-        """The next record; None after ``close``.
+        """The next record; None after ``end`` or ``close``.
 
         Raises ConsumerTimeout after ``consumer.timeout.ms``; NoOffset; KafkaError; RuntimeError: another thread takes
         one; ClientClosed: the process was forked.
@@ -115,7 +115,7 @@ class StreamPartitions:
                 self._release()
 
     def _wait(self) -> ConsumerRecord | None:
-        """Fetch until there is a record; None: the stream is closed."""
+        """Fetch until there is a record; None after ``end`` or ``close``."""
         until = time.monotonic() + self._timeout_s
         while True:
             with self._lock:

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from spark_kafka_native._client.groups.assignors import RANGE, ROUND_ROBIN
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._zookeeper.consumer_znodes import ThreadId
 
@@ -40,25 +41,25 @@ def assign_round_robin(threads: Threads, partitions: Partitions) -> Owners:
     """As RoundRobinAssignor of Kafka's ZooKeeper consumers."""
     able = {topic: frozenset(threads.get(topic, ())) for topic in partitions}
     order = sorted(frozenset().union(*able.values()), key=str)
-    places = {thread: place for place, thread in enumerate(order)}
-    places_of = {topic: sorted(places[thread] for thread in each) for topic, each in able.items()}
+    indexes = {thread: index for index, thread in enumerate(order)}
+    indexes_of = {topic: sorted(indexes[thread] for thread in each) for topic, each in able.items()}
     every = [
         TopicPartition(topic, number) for topic, numbers in partitions.items() if able[topic] for number in numbers
     ]
     owners: Owners = {}
-    next_place = 0
+    next_index = 0
     for part in sorted(every, key=lambda part: _java_hash(f"[{part.topic},{part.partition}]")):
-        found = places_of[part.topic]
-        # The first thread of the topic at or after the next place, in a circle.
-        place = found[bisect.bisect_left(found, next_place) % len(found)]
-        owners[part] = order[place]
-        next_place = place + 1
+        found = indexes_of[part.topic]
+        # The first thread of the topic at or after the next index, or else its first one.
+        index = found[bisect.bisect_left(found, next_index) % len(found)]
+        owners[part] = order[index]
+        next_index = index + 1
     return owners
 
 
 THREAD_ASSIGNORS: Final[Mapping[str, Callable[[Threads, Partitions], Owners]]] = {
-    "range": assign_range,
-    "roundrobin": assign_round_robin,
+    RANGE: assign_range,
+    ROUND_ROBIN: assign_round_robin,
 }
 """By their names in ``partition.assignment.strategy``."""
 
