@@ -135,7 +135,8 @@ def test_a_partition_that_stays_without_a_leader_does_not_hold_up_the_others(bro
 
 def test_metadata_does_not_go_to_a_broker_whose_produce_timed_out(brokers: ScriptedCluster) -> None:
     brokers.script(ProduceRequest, Silent(), broker=2)
-    with SenderDriver(brokers, bootstrap_servers=str(brokers.brokers[2].address)) as driver:
+    pause = {"retry_backoff_ms": 10_000, "retry_backoff_max_ms": 10_000}  # not over before the metadata is requested
+    with SenderDriver(brokers, bootstrap_servers=str(brokers.brokers[2].address), **pause) as driver:
         driver.add(1, "a")
         while not brokers.requests(ProduceRequest):
             driver.sender.pump(wait=False)
@@ -145,6 +146,7 @@ def test_metadata_does_not_go_to_a_broker_whose_produce_timed_out(brokers: Scrip
         pump_to_first_error(driver, 1)
         driver.cluster.metadata([])
         assert brokers.nodes(MetadataRequest)[-1] != 2
+        driver.skip(12)
         driver.finish()
 
 
