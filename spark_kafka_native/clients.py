@@ -20,6 +20,7 @@ from spark_kafka_native._protocol.errors import KafkaError
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.consumer.connector import ConsumerConnector
 from spark_kafka_native._record_clients.consumer.fetches import FetchRequest, FetchResult
+from spark_kafka_native._record_clients.consumer.rebalance_listener import RebalanceListener
 from spark_kafka_native._record_clients.consumer.simple import SimpleConsumer
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.errors import (
@@ -29,6 +30,7 @@ from spark_kafka_native._record_clients.errors import (
     DeserializationError,
     NoOffset,
     QueueFull,
+    RebalanceListenerError,
     SerializationError,
 )
 from spark_kafka_native._record_clients.producer.futures import RecordFuture
@@ -72,6 +74,8 @@ __all__ = [
     "QueueFull",
     "QueuedRecord",
     "RebalanceFailed",
+    "RebalanceListener",
+    "RebalanceListenerError",
     "RecordFuture",
     "RecordMetadata",
     "SerializationError",

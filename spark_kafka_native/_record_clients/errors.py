@@ -32,6 +32,10 @@ class NoOffset(LookupError):
         )
 
 
+class RebalanceListenerError(RuntimeError):
+    """A method of the rebalance listener has raised an exception, which is the cause. The member has left its group."""
+
+
 class QueueFull(RuntimeError):
     """The queue of records to send was full for ``queue.enqueue.timeout.ms``. The record was not taken."""
 

@@ -101,12 +101,16 @@ class MemberLoop:
                     self._recover(protocol, error)
         except Interrupted:
             self.link.waits.resume()
-            self.reader.stop(self.reader.owned)
-            self.reader.commit_and_remove(self.reader.owned)
-            self._leave(protocol)
+            try:
+                self.reader.stop(self.reader.owned)
+                self.reader.commit_and_remove(self.reader.owned)
+            finally:
+                self._leave(protocol)
         except BaseException:
-            self.reader.lose(self.reader.owned)
-            self._leave(protocol)
+            try:
+                self.reader.lose(self.reader.owned)
+            finally:
+                self._leave(protocol)
             raise
 
     def revoke(self, protocol: GroupProtocol, partitions: Collection[TopicPartition]) -> None:

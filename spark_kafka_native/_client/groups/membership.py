@@ -113,7 +113,10 @@ class Reader(Protocol):
         ...
 
     def commit_and_remove(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit the offsets of stopped partitions, if commits are automatic, and forget them. Raises nothing."""
+        """Commit the offsets of stopped partitions, if commits are automatic, and forget them.
+
+        Raises what a listener of the application raises, as ``assign`` and ``lose``, once that is done.
+        """
         ...
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:

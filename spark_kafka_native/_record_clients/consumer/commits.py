@@ -21,7 +21,10 @@ from spark_kafka_native._record_clients.errors import CommitFailed
 _log = logging.getLogger(__name__)
 
 _LAST_COMMIT_MS: Final = 10_000
-"""Longest commit of partitions that are given up, and longest wait for one before. ``shutdown`` waits for it."""
+"""Longest commit in the member's thread of partitions that are given up, and longest wait for one before.
+
+``shutdown`` waits for it.
+"""
 _SHORTEST_INTERVAL_MS: Final = 10
 """Between two automatic commits, also if ``auto.commit.interval.ms`` is less."""
 _AGAIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
@@ -102,13 +105,14 @@ class OffsetCommits:
         for stream in self._streams:
             stream.acknowledge(thread)
 
-    def commit(self, *, timeout_ms: float) -> None:
+    def commit(self, *, timeout_ms: float, in_listener: bool = False) -> None:
         """Commit the offsets after the processed records, and after those that this thread processes.
 
-        Raises CommitFailed: the group has given partitions to other members; KafkaError.
+        ``in_listener``: in the member's thread, which cannot get another generation meanwhile. Raises CommitFailed: the
+        group has given partitions to other members; KafkaError.
         """
         self.acknowledge(threading.current_thread())
-        deadline = self._cluster.deadline(timeout_ms)
+        deadline = self._cluster.deadline(min(timeout_ms, self._last_commit_ms) if in_listener else timeout_ms)
         backoff = self._cluster.backoff()
         while True:
             identity = self._identity()
@@ -122,7 +126,7 @@ class OffsetCommits:
                         f"group {self._config.group_id}: offsets were not committed, because the member is no longer "
                         f"in the group; its partitions are read again from their committed offsets on: {error}"
                     ) from error
-                may_pass = error.retriable or error.code in _AGAIN | _LOST
+                may_pass = error.retriable or (error.code in _AGAIN | _LOST and not in_listener)
                 if not may_pass or not deadline.pause(backoff.next_ms()):
                     raise
         missed, self._missed = self._missed, {}

@@ -14,6 +14,7 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.arguments import check_integer, check_topic
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
 from spark_kafka_native._record_clients.consumer.member_thread import ConsumerMember
+from spark_kafka_native._record_clients.consumer.rebalance_listener import RebalanceListener
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native._record_clients.consumer.streams import MessageStream
 from spark_kafka_native._record_clients.errors import ClientClosed
@@ -34,16 +35,22 @@ class ConsumerConnector:
     stream is for one thread. A record is being processed until the next one is requested from its stream: partitions
     move to other members, and offsets are committed, after that. So a record is processed at least once.
 
-    ``options`` are Kafka's consumer properties; docs/options.md lists those of this class.
+    ``options`` are Kafka's consumer properties; docs/options.md lists those of this class. ``rebalance_listener`` is
+    called when partitions are added or given up.
     """
 
-    def __init__(self, options: Mapping[str, object]) -> None:
-        """Does not connect yet. Raises ConfigError naming the option."""
+    def __init__(self, options: Mapping[str, object], *, rebalance_listener: RebalanceListener | None = None) -> None:
+        """Does not connect yet. Raises ConfigError naming the option; TypeError."""
+        if not isinstance(rebalance_listener, RebalanceListener | None):
+            kind = type(rebalance_listener).__name__
+            raise TypeError(f"rebalance_listener must be a RebalanceListener, not {kind}")
         self._config = ConsumerConfig.parse(options)
+        self._listener = rebalance_listener
         self._member: ConsumerMember[StreamPartitions] | None = None
         self._is_closed = False
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """While the member is made, whose listener may already be called."""
         self._calling: set[threading.Thread] = set()
         """The threads in calls that may hold locks."""
 
@@ -91,12 +98,12 @@ class ConsumerConnector:
         Raises CommitFailed: the group has given the partitions to other members; KafkaError; ClientClosed;
         RuntimeError: the consumer has no streams yet.
         """
-        self._check_usable()
-        member = self._member
-        if member is None:
-            raise RuntimeError("the consumer has no streams yet; call create_message_streams first")
+        member = self._joined()
+        if not member.is_calling:  # which may commit during shutdown, too
+            self._check_usable()
         with self._call():
-            member.reader.commits.commit(timeout_ms=self._config.client.default_api_timeout_ms)
+            timeout_ms = self._config.client.default_api_timeout_ms
+            member.reader.commits.commit(timeout_ms=timeout_ms, in_listener=member.is_calling)
 
     def shutdown(self) -> None:
         """Commit the offsets after the processed records, if commits are automatic; leave the group; end the streams.
@@ -115,6 +122,16 @@ class ConsumerConnector:
         if self._pid != os.getpid():
             raise ClientClosed("the consumer belongs to the process before fork(); make one in each process")
 
+    def _joined(self) -> ConsumerMember[StreamPartitions]:
+        member = self._member
+        if member is None:
+            self._check_usable()
+            with self._call(), self._lock:  # its listener may be called before it is known
+                member = self._member
+        if member is None:
+            raise RuntimeError("the consumer has no streams yet; call create_message_streams first")
+        return member
+
     def _stream(self, partitions: StreamPartitions) -> MessageStream:
         config = self._config
         return MessageStream(partitions, config.key_deserializer, config.value_deserializer, consumer=self)
@@ -126,7 +143,7 @@ class ConsumerConnector:
                 raise RuntimeError("the consumer has streams already; make another consumer")
             # The streams must not refer to the consumer, or it would never be collected.
             make_stream = functools.partial(_stream_of, self._config.consumer_timeout_ms)
-            self._member = ConsumerMember(self._config, topics, streams, make_stream)
+            self._member = ConsumerMember(self._config, topics, streams, make_stream, listener=self._listener)
             # A consumer that is forgotten without shutdown would keep its partitions.
             weakref.finalize(self, self._member.forget).atexit = False
         if self._is_closed:  # by a handler of a signal
@@ -143,6 +160,8 @@ class ConsumerConnector:
                 member.reader.commits.acknowledge(finished_in)
         member.stop()
         thread = threading.current_thread()
+        if member.is_calling:
+            return  # the member leaves once the listener has returned
         if thread in self._calling or any(stream.taker is thread for stream in member.reader.streams):
             # A handler of a signal has interrupted a call, which may hold locks that the member's thread needs. So the
             # end of the process waits for it, instead of the handler.

@@ -35,6 +35,7 @@ from spark_kafka_native._record_clients.consumer.group_config import (
     ConsumerConfig,
 )
 from spark_kafka_native._record_clients.consumer.reader import S, StreamReader, Topics, longest_request_ms
+from spark_kafka_native._record_clients.consumer.rebalance_listener import RebalanceListener
 from spark_kafka_native._zookeeper.consumer_znodes import STATIC, Subscription
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class ConsumerMember(Generic[S]):
         streams: int,
         make_stream: StreamFactory[S],
         *,
+        listener: RebalanceListener | None = None,
         group: GroupElsewhere | None = None,
     ) -> None:
         """Begin. ``topics`` and ``streams`` are those of `StreamReader`. Raises OSError as it does.
@@ -82,6 +84,7 @@ class ConsumerMember(Generic[S]):
         self._cluster = Cluster(config.client, discovery=self._discovery, warns=True)
         self._waits = MemberWaits()
         self._make_stream = make_stream
+        self._listener = listener or RebalanceListener()
         self._group = group
         self._link = CoordinatorLink(group.cluster if group else self._cluster, config.group_id, self._waits)
         self.reader: StreamReader[S]
@@ -112,6 +115,11 @@ class ConsumerMember(Generic[S]):
     def join(self) -> None:
         """Wait until the member has left."""
         self._thread.join()
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether its thread is the current one, which calls the listener."""
+        return threading.current_thread() is self._thread
 
     def _run(self) -> None:
         try:
@@ -178,7 +186,9 @@ class ConsumerMember(Generic[S]):
         def make(reset: Callable[[TopicPartition], int]) -> S:
             return self._make_stream(self._cluster, reset, self._waits.wake)
 
-        return StreamReader(self._cluster, self._config, topics, streams, storage, lambda: self.identity, make)
+        return StreamReader(
+            self._cluster, self._config, topics, streams, storage, lambda: self.identity, make, self._listener
+        )
 
     def _subscribed(self, topics: Topics) -> SubscribedTopics:
         if not isinstance(topics, TopicFilter):

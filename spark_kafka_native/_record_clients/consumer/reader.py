@@ -18,6 +18,7 @@ from spark_kafka_native._protocol.topic import TopicPartition, listed
 from spark_kafka_native._record_clients.consumer.assigned_stream import AssignedStream
 from spark_kafka_native._record_clients.consumer.commits import OffsetCommits
 from spark_kafka_native._record_clients.consumer.group_config import ConsumerConfig
+from spark_kafka_native._record_clients.consumer.rebalance_listener import RebalanceListener, call
 from spark_kafka_native._record_clients.errors import NoOffset
 from spark_kafka_native._record_clients.records import ConsumerRecord
 
@@ -46,6 +47,7 @@ class StreamReader(Generic[S]):
         storage: OffsetStorage,
         identity: Callable[[], MemberIdentity],
         make_stream: Callable[[Callable[[TopicPartition], int]], S],
+        listener: RebalanceListener,
     ) -> None:
         """``streams``: how many, with a filter. ``identity``: that of the member now.
 
@@ -55,6 +57,7 @@ class StreamReader(Generic[S]):
         self._cluster = cluster
         self._config = config
         self._storage = storage
+        self._listener = listener
         self._request_ms = longest_request_ms(config)
         self._of_topics: Mapping[str, Sequence[S]] | None = None
 
@@ -101,6 +104,7 @@ class StreamReader(Generic[S]):
             return
         starts = self._storage.fetch(partitions, timeout_ms=self._request_ms)
         resets, errors = self._resets([partition for partition in partitions if partition not in starts])
+        call(self._listener.on_partitions_assigned, partitions)
         numbers = dict.fromkeys(partitions) if streams is None else {part: streams[part] for part in partitions}
         self._begin(starts | resets, numbers)
         if errors:
@@ -130,12 +134,16 @@ class StreamReader(Generic[S]):
 
     def commit_and_remove(self, partitions: Collection[TopicPartition]) -> None:
         """As ``Reader.commit_and_remove``."""
-        self.commits.commit_last(partitions)
-        self._remove(partitions)
+        try:
+            call(self._listener.on_partitions_revoked, partitions)
+        finally:
+            self.commits.commit_last(partitions)
+            self._remove(partitions)
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """As ``Reader.lose``."""
         self._remove(partitions)
+        call(self._listener.on_partitions_lost, partitions)
 
     def commit_if_due(self, now: float) -> float:
         """As ``Reader.commit_if_due``."""

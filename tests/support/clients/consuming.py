@@ -14,6 +14,7 @@ from spark_kafka_native.clients import (
     MessageStream,
     Producer,
     ProducerRecord,
+    RebalanceListener,
     SimpleConsumer,
     TopicFilter,
 )
@@ -48,8 +49,9 @@ class Consuming:
         *,
         streams: int = 1,
         process: Callable[[ConsumerRecord], object] = lambda _: None,
+        rebalance_listener: RebalanceListener | None = None,
     ) -> None:
-        self.consumer = ConsumerConnector(options)
+        self.consumer = ConsumerConnector(options, rebalance_listener=rebalance_listener)
         self.records: list[ConsumerRecord] = []
         self.errors: list[BaseException] = []
         self._process = process
