@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,9 +48,7 @@ def confluent(servers: str, topic: str, codec: str) -> list[bytes]:
 
 
 def kafka_python(servers: str, topic: str, codec: str) -> list[bytes]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its files
-        import kafka
+    import kafka
 
     producer = kafka.KafkaProducer(
         bootstrap_servers=servers,
@@ -131,9 +128,7 @@ def test_clients_of_today_write_and_read(
 
 
 def test_kafka_python_takes_it_for_that_release(name: str, old_broker: EmbeddedBroker) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import kafka
+    import kafka
 
     consumer = kafka.KafkaConsumer(bootstrap_servers=old_broker.bootstrap_servers)
     inferred = consumer.config["api_version"]

@@ -1,7 +1,6 @@
 """kafka-python with the interface of `tests.support.clients.interface`."""
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -35,11 +34,10 @@ class KafkaPythonClient:
     def __init__(self, release: tuple[int, int] | None = None) -> None:
         self.name = "kafka-python" if release is None else f"kafka-python-as-of-{release[0]}.{release[1]}"
         self._release = release
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its files, on Python 3.11 and 3.12
-            import kafka
-            import kafka.errors
-            import kafka.structs
+        import kafka
+        import kafka.errors
+        import kafka.structs
+
         self._kafka: Any = kafka
 
     def _consumer(self, servers: str, group: str | None = None) -> Any:

@@ -1,7 +1,6 @@
 """Record batches as kafka-python and aiokafka write and read them, with one interface."""
 
 import importlib
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,11 +23,9 @@ class _Library:
     def __init__(self, name: str) -> None:
         package = {"kafka-python": "kafka", "aiokafka": "aiokafka"}[name]
         module, builder = self.builder.split(".")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python opens its files, on Python 3.11
-            pytest.importorskip(package, reason=f"{name} is there for comparison only")
-            self._writer: Any = getattr(importlib.import_module(f"{package}.record.{module}"), builder)
-            self._reader: Any = importlib.import_module(f"{package}.record.memory_records").MemoryRecords
+        pytest.importorskip(package, reason=f"{name} is there for comparison only")
+        self._writer: Any = getattr(importlib.import_module(f"{package}.record.{module}"), builder)
+        self._reader: Any = importlib.import_module(f"{package}.record.memory_records").MemoryRecords
 
 
 class Peer(_Library):

@@ -4,7 +4,6 @@
 """
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -276,9 +275,8 @@ CreatePartitions.
 @functools.cache
 def offered_by_real_brokers() -> dict[str, dict[int, tuple[int, int]]]:
     """First and last version by API key, by release, the oldest first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python opens its files
-        from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+    from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+
     return {
         ".".join(map(str, release)): {int(key): versions for key, versions in table.items()}
         for release, table in BROKER_API_VERSIONS.items()

@@ -5,7 +5,6 @@ Both directions: what we encode is what they encode, each reads the other's byte
 
 import struct
 import types
-import warnings
 from typing import Any
 
 import pytest
@@ -44,9 +43,7 @@ def _plain_classes(names: list[str]) -> dict[str, Any]:
     registry = ResponseClassRegistry._response_class_registry
     before = dict(registry)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python opens its files
-            return {name: types.new_class(name, (ApiMessage,)) for name in names}
+        return {name: types.new_class(name, (ApiMessage,)) for name in names}
     finally:
         registry.clear()
         registry.update(before)
