@@ -9,7 +9,6 @@ Kafka is the control, 4.3, and 3.9 for groups in ZooKeeper; no server is killed 
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import pytest
 from dirty_equals import AnyThing, IsInt
@@ -25,10 +24,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
 
 from broker_embedded.testing import BrokerProcess, EmbeddedZooKeeper
-from spark_kafka_native.clients import Producer, ProducerRecord, SimpleConsumer
+from spark_kafka_native.clients import SimpleConsumer
 from tests.support.clients.topics import Topics
-from tests.support.clients.writers import Writer, wait_for_progress
+from tests.support.clients.writers import NumberWriter, Writer, wait_for_progress
 from tests.support.kills.group_member import MemberProcess
+from tests.support.kills.programs import KINDS, Programs
 from tests.support.report import Report, skip_if
 from tests.support.servers.apache_kafka import LAST_KAFKA_WITH_ZOOKEEPER, ApacheKafka, apache_kafka_unavailable
 from tests.support.servers.both_brokers import running_broker
@@ -82,8 +82,6 @@ PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
         "zookeeper.session.timeout.ms": round(SESSION_S * 1000),
     },
 }
-KINDS: Final = ("one", "two", "all", "starting", "paused", "leaving")
-"""What happens to members. ``starting``: a member is killed, and then the one that is started instead of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,76 +155,44 @@ def committed_in_zookeeper(zookeeper: KazooClient) -> dict[int, int]:
     return eventually(read, AnyThing, retrying=(ConnectionLoss, SessionExpiredError))
 
 
-class NumberWriter(Writer):
-    """Writes ascending numbers, to all partitions in order."""
-
-    def _write_until_stopped(self) -> None:
-        options = {"bootstrap.servers": self.servers, "linger.ms": 0, "reconnect.backoff.max.ms": 200}
-        number = 0
-        with Producer(options) as producer:
-            while not self._ending.is_set():
-                numbers = range(number, number + 10 * self.partitions)
-                records = [ProducerRecord(self.topic, b"%d" % n, partition=n % self.partitions) for n in numbers]
-                for n, future in zip(numbers, producer.send_all(records), strict=True):
-                    self.acknowledged[n % self.partitions][str(n)] = future.result(PATIENCE_S).offset
-                number = numbers.stop
-                self._ending.wait(self.pause_s)
-
-
-class Members:
-    """The members of a group, those that have ended included. A context manager, which kills them."""
+class Members(Programs[MemberProcess]):
+    """The members of a group."""
 
     def __init__(self, directory: Path, group: Group, dice: random.Random) -> None:
+        super().__init__(MEMBERS, dice)
         # With the consumer protocol UNRELEASED_INSTANCE_ID ends a member that is started before the session's end.
         self._is_static = dice.random() < 0.5 and group.options["group.protocol"] == "classic"
         self._has_short_polls = dice.random() < 0.5 and group.options["group.protocol"] != "zookeeper"
         self._directory = directory
         self._group = group
-        self._dice = dice
-        self._running: list[MemberProcess] = []
-        self._all: list[MemberProcess] = []
         self._committed: dict[int, int] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for member in self._all:
-            member.close()
 
     def __str__(self) -> str:
         static, polls = "static " * self._is_static, " with short polls" * self._has_short_polls
-        return f"{len(self._all)} {static}members{polls}"
+        return f"{len(self.every)} {static}members{polls}"
 
-    def start(self) -> None:
-        """Start members until `MEMBERS` run. If they are static, each takes the instance of one that has ended."""
-        used = {member.instance for member in self._running}
-        for instance in sorted(set(range(MEMBERS)) - used):
-            name = f"member-{len(self._all)}"
-            options = {**self._group.options, "client.id": name}
-            if self._has_short_polls:
-                options["max.poll.interval.ms"] = SHORT_POLL_MS
-            if self._is_static:
-                options["group.instance.id"] = f"instance-{instance}"
-            member = MemberProcess(self._directory, name, instance, TOPIC, self._dice.getrandbits(32), options)
-            self._running.append(member)
-            self._all.append(member)
+    def _make(self, name: str, instance: int) -> MemberProcess:
+        options = {**self._group.options, "client.id": name}
+        if self._has_short_polls:
+            options["max.poll.interval.ms"] = SHORT_POLL_MS
+        if self._is_static:
+            options["group.instance.id"] = f"instance-{instance}"
+        return MemberProcess(self._directory, name, instance, TOPIC, self._dice.getrandbits(32), options)
 
     def look(self) -> None:
         """Read what the members have processed. Raises AssertionError: a member has ended by itself."""
-        for member in self._running:
-            member.check_running()
-        for member in self._all:
+        self.check_running()
+        for member in self.every:
             member.look()
 
     def processed(self) -> Counter[tuple[int, int]]:
         """How often each offset of a partition has been processed, by the last ``look``."""
-        every = (each for member in self._all for each in member.assignments.items())
+        every = (each for member in self.every for each in member.assignments.items())
         return Counter((number, offset) for number, some in every for each in some for offset in each.offsets)
 
     def values(self) -> dict[tuple[int, int], bytes]:
         """The value of each processed record, by partition and offset."""
-        return {key: value for member in self._all for key, value in member.values.items()}
+        return {key: value for member in self.every for key, value in member.values.items()}
 
     def wait_for_progress(self) -> None:
         """Return when members have processed more of any partition, or of each partition."""
@@ -259,48 +225,10 @@ class Members:
         self._committed = committed
         return committed
 
-    def strike(self, kind: str) -> None:
-        """Do something of `KINDS` to members that are chosen at random, and start others instead."""
-        match kind:
-            case "one" | "two" | "all":
-                self._kill({"one": 1, "two": 2, "all": MEMBERS}[kind])
-            case "starting":
-                self._kill(1)
-                self.start()
-                time.sleep(self._dice.uniform(0, 1.5))
-                self._kill_this(self._running[-1])
-            case "paused":
-                self._pause(self._dice.choice(self._running))
-            case "leaving":
-                self.leave(1)
-        self.start()
-
-    def leave(self, count: int = MEMBERS) -> None:
-        """Let members leave by SIGTERM. Raises AssertionError: one of them has failed."""
-        leaving = self._dice.sample(self._running, count)
-        for member in leaving:
-            member.send(signal.SIGTERM)
-        for member in leaving:
-            member.wait_until_left()
-            self._running.remove(member)
-
     def check_order(self) -> None:
         """As `MemberProcess.check_order` of each member."""
-        for member in self._all:
+        for member in self.every:
             member.check_order()
-
-    def _kill(self, count: int) -> None:
-        for member in self._dice.sample(self._running, count):
-            self._kill_this(member)
-
-    def _kill_this(self, member: MemberProcess) -> None:
-        member.kill()
-        self._running.remove(member)
-
-    def _pause(self, member: MemberProcess) -> None:
-        member.send(signal.SIGSTOP)
-        time.sleep(self._dice.uniform(0, 2 * SESSION_S))
-        member.send(signal.SIGCONT)
 
 
 def kill_and_restart(victim: BrokerProcess | EmbeddedZooKeeper, members: Members, dice: random.Random) -> None:
@@ -338,7 +266,7 @@ def test_members_that_are_killed_lose_no_record(group: Group, seed: int, tmp_pat
             writer.stop()
         ends = topics.ends(TOPIC)
         eventually(members.check_commits, ends, within_s=PATIENCE_S)
-        members.leave()
+        members.leave(MEMBERS)
         assert members.check_commits() == ends
         members.check_order()
         check_processed(members, writer, ends)

@@ -58,6 +58,7 @@ SCENARIOS: Final = tuple(
         Scenario("test_exactly_once.py"),
         Scenario("test_exactly_once_aftermath.py"),
         Scenario("test_kill_group_consumers.py", ("GROUP_KILLS", 8), "kill and not interop"),
+        Scenario("test_kill_mirror.py", ("MIRROR_KILLS", 8), "kill and not interop"),
     )
 )
 

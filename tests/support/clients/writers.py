@@ -13,6 +13,8 @@ from typing import Any
 from dirty_equals import IsInt
 
 from spark_kafka_native._client.producer.producer import Producer
+from spark_kafka_native.clients import Producer as RecordProducer
+from spark_kafka_native.clients import ProducerRecord
 from tests.support.clients.confluent import ConfluentClient
 from tests.support.clients.interface import DEADLINE_S, Record
 from tests.support.clients.native import config_of, rows_of
@@ -132,6 +134,22 @@ class OurWriter(Writer):
     def _flushed(self, numbers: list[int]) -> None:
         for number in numbers:
             self.acknowledged[number % self.partitions][f"{self.incarnation}:{number}"] = None
+
+
+class NumberWriter(Writer):
+    """Writes ascending numbers, to all partitions in order."""
+
+    def _write_until_stopped(self) -> None:
+        options = {"bootstrap.servers": self.servers, "linger.ms": 0, "reconnect.backoff.max.ms": 200}
+        number = 0
+        with RecordProducer(options) as producer:
+            while not self._ending.is_set():
+                numbers = range(number, number + 10 * self.partitions)
+                records = [ProducerRecord(self.topic, b"%d" % n, partition=n % self.partitions) for n in numbers]
+                for n, future in zip(numbers, producer.send_all(records), strict=True):
+                    self.acknowledged[n % self.partitions][str(n)] = future.result(JOIN_TIMEOUT_S).offset
+                number = numbers.stop
+                self._ending.wait(self.pause_s)
 
 
 @contextmanager

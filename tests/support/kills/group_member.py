@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,9 +24,8 @@ from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._record_clients.consumer import connector
 from spark_kafka_native._record_clients.consumer.stream_partitions import StreamPartitions
 from spark_kafka_native.clients import ConsumerConnector
-from tests.support.servers.apache_kafka import die_with_parent
+from tests.support.kills.programs import RunningProgram
 
-END_S = 60.0
 SLOW_RECORDS = ((0.02, 0.05), (0.001, 1.0))
 """How many of the records take a while, and for how many seconds at most: less and more than between heartbeats."""
 
@@ -40,59 +38,20 @@ class Assignment:
     offsets: list[int] = field(default_factory=list)
 
 
-class MemberProcess:
-    """The process, as a test holds it, and what its file says by the last `look`."""
+class MemberProcess(RunningProgram):
+    """The process, and what its file says by the last `look`."""
 
     def __init__(
         self, directory: Path, name: str, instance: int, topic: str, seed: int, options: Mapping[str, object]
     ) -> None:
-        """``instance`` is for the caller: which of the members that run at once it is."""
-        self.name = name
-        self.instance = instance
         self.assignments: dict[int, list[Assignment]] = defaultdict(list)
         self.values: dict[tuple[int, int], bytes] = {}
         """By partition and offset."""
-        self._log = directory / f"{name}.log"
         self._file = (directory / f"{name}.records").open("x+b", buffering=0)
         self._rest = b""
         pairs = [f"{key}={value}" for key, value in options.items()]
         module = [sys.executable, "-m", "tests.support.kills.group_member"]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*die_with_parent(), *module, self._file.name, topic, str(seed), *pairs],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    @property
-    def output(self) -> str:
-        """The last lines of its log."""
-        return f"{self.name}:\n{self._log.read_text(errors='replace')[-3000:]}"
-
-    def check_running(self) -> None:
-        """Raise AssertionError if it has ended by itself."""
-        status = self._process.poll()
-        assert status is None, f"a member has ended with {status}: {self.output}"
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """SIGKILL, unless it has ended by itself, which is an error."""
-        self.check_running()
-        self._process.kill()
-        self._process.wait(END_S)
-
-    def wait_until_left(self) -> None:
-        """Wait for its end after SIGTERM. Raises AssertionError: there was an error, or it did not end."""
-        try:
-            status = self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"not within {END_S:.0f} s: the end after SIGTERM of {self.output}") from None
-        has_begun = self._log.stat().st_size > 0
-        assert status == 0 or (status == -signal.SIGTERM and not has_begun), f"ended with {status}: {self.output}"
+        super().__init__(directory, name, instance, [*module, self._file.name, topic, str(seed), *pairs])
 
     def look(self) -> None:
         """Read the lines that it has appended."""
@@ -125,9 +84,8 @@ class MemberProcess:
                 late = {expected[-1] + 1} if expected else late | {each.start}
 
     def close(self) -> None:
-        """Kill it, if it runs."""
-        self._process.kill()
-        self._process.wait(END_S)
+        """As `RunningProgram.close`."""
+        super().close()
         self._file.close()
 
 
