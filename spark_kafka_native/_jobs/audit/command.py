@@ -21,10 +21,9 @@ from spark_kafka_native._jobs.audit import report
 from spark_kafka_native._jobs.audit.content import KINDS, SAME, compare_records, count_kinds
 from spark_kafka_native._jobs.audit.metadata import MAX_COUNTS, compare_offsets
 from spark_kafka_native._jobs.audit.ranges import Side, source_side, target_side
-from spark_kafka_native._jobs.batch_reload.bounds import AtTime, Point, parse_point
-from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._jobs.failures import complain, reporting
 from spark_kafka_native._jobs.interrupts import run_interruptible
+from spark_kafka_native._jobs.points import AtTime, Point, parse_point
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._spark.errors import OptionError
@@ -136,20 +135,14 @@ def _cluster_options(name: str, group: OptionGroup) -> Decorator:
 def audit(**given: Any) -> int:
     """Run it until it is done or interrupted."""
     return run_interruptible(
-        lambda: _run(Options(**given)), lambda: complain("interrupted; nothing was changed", BAD_USAGE)
+        lambda: reporting(functools.partial(_compare, Options(**given))),
+        lambda: complain("interrupted; nothing was changed", BAD_USAGE),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job, print its result, and return the exit status."""
     return run_command(audit, "audit", sys.argv[1:] if arguments is None else arguments)
-
-
-def _run(options: Options) -> int:
-    try:
-        return reporting(functools.partial(_compare, options))
-    except UsageError as error:
-        return complain(str(error), BAD_USAGE)
 
 
 def _compare(options: Options) -> int:

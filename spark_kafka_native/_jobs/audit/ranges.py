@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from spark_kafka_native._command_line.output import ToolFailed
-from spark_kafka_native._jobs.batch_reload.bounds import Point, cluster_state, resolve_wanted
+from spark_kafka_native._jobs.points import Point, cluster_state, resolve
 from spark_kafka_native._protocol.topic import TopicPartition, by_topic, listed
 from spark_kafka_native._spark.options.parsed import SourceOptions
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
@@ -97,11 +97,11 @@ def _side(
     now_ms: float,
 ) -> Side:
     state = cluster_state(offsets, sorted(partitions))
-    wanted = resolve_wanted(offsets, state, start, until, accept_loss=False, now_ms=lambda: now_ms)
+    starts, ends = resolve(offsets, state, start, until, now_ms=now_ms)
     ranges = {}
     for partition, end in state.end.items():
-        until_offset = min(wanted.ends.get(partition, end), end)
-        begin = max(wanted.points.get(partition, 0), state.first[partition])
+        until_offset = min(ends.get(partition, end), end)
+        begin = max(starts.get(partition, 0), state.first[partition])
         ranges[partition] = begin, max(begin, until_offset)
     return Side(options=options, prefix=prefix, offsets=offsets, ranges=ranges)
 

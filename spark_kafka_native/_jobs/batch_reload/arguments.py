@@ -8,10 +8,10 @@ from typing import Final
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.parameters import PATH, POSITIVE, OptionGroup, flag, option, together
 from spark_kafka_native._command_line.properties import parse_pairs, properties_in
-from spark_kafka_native._jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native._jobs.points import Point, parse_offsets, parse_point
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native._spark.errors import OptionError

@@ -1,72 +1,30 @@
-"""From the points of the command line, a time or offsets, to offsets of the cluster's partitions."""
+"""Which offsets a run loads, and whether the topics have changed since."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Callable, Mapping
 
 from spark_kafka_native._client.cluster.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError, changed
-from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Plan, Wanted
-from spark_kafka_native._protocol.topic import TopicPartition, listed
-from spark_kafka_native._protocol.wire import ZERO_UUID
-from spark_kafka_native._spark.offsets import (
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
-    Ago,
-    BeforeLatest,
-    Earliest,
-    Latest,
-    OffsetMap,
-    Position,
-    SpecificOffsets,
-    parse_offset_limit,
-)
-from spark_kafka_native._spark.options.values import point_in_time
-from spark_kafka_native._spark.planning.bounds import OffsetSource, look_up_bounds
+from spark_kafka_native._jobs.batch_reload.errors import ReloadError, changed
+from spark_kafka_native._jobs.batch_reload.plan import Plan, Wanted
+from spark_kafka_native._jobs.points import ClusterState, Point, resolve
+from spark_kafka_native._protocol.topic import TopicPartition
+from spark_kafka_native._spark.offsets import LATEST_OFFSET, OffsetMap
+from spark_kafka_native._spark.planning.bounds import OffsetSource
 
 
-@dataclass(frozen=True, slots=True)
-class AtTime:
-    """Each partition at its first record of this time or later; at its end where there is none."""
-
-    at: int | Ago
-
-    def milliseconds(self, now: int) -> int:
-        """The time in milliseconds since 1970, at least 0. ``now`` is the present time in the same unit."""
-        return max(now - self.at.duration_ms, 0) if isinstance(self.at, Ago) else self.at
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffsets:
-    """Each partition at its own position; partitions that are not named where the last run ended."""
-
-    limit: Earliest | Latest | BeforeLatest | SpecificOffsets
-
-
-Point = AtTime | AtOffsets
-
-
-def parse_point(text: str) -> Point:
-    """``earliest``, ``latest``, ``latest-100``, offset JSON or a time -> a point. Raises ValueError."""
-    stripped = text.strip()
-    if stripped.startswith("{") or stripped[:1].lower() in {"e", "l"}:
-        return parse_offsets(stripped)
-    return AtTime(point_in_time(stripped))
-
-
-def parse_offsets(text: str) -> AtOffsets:
-    """As ``parse_point``, without points in time. Raises ValueError."""
-    limit = parse_offset_limit(text)
-    assert isinstance(limit, Earliest | Latest | BeforeLatest | SpecificOffsets)
-    return AtOffsets(limit)
-
-
-def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) -> ClusterState:
-    """First and end offsets, leaders and topic ids. Raises KafkaError."""
-    bounds = look_up_bounds(source, partitions)
-    ids = {tp.topic: str(leader.topic_id) for tp, leader in bounds.leaders.items() if leader.topic_id != ZERO_UUID}
-    return ClusterState(first=bounds.earliest, end=bounds.latest, topic_ids=ids, leaders=bounds.leaders)
+def resolve_wanted(
+    source: OffsetSource,
+    state: ClusterState,
+    start: Point | None,
+    until: Point | None,
+    *,
+    accept_loss: bool,
+    start_option: str = "--from",
+    now_ms: Callable[[], float] = lambda: time.time() * 1000,
+) -> Wanted:
+    """The limits of a run in offsets; ``start`` None: since the last run. Raises InvalidOption, KafkaError."""
+    points, ends = resolve(source, state, start, until, start_option=start_option, now_ms=now_ms())
+    return Wanted(points=points, ends=ends, accept_loss=accept_loss, start_option=start_option)
 
 
 def check_unchanged(source: OffsetSource, plan: Plan) -> None:
@@ -123,62 +81,3 @@ def _ends_of_planned_epochs(source: OffsetSource, planned: Mapping[TopicPartitio
 
 def _recreated(topic: str) -> ReloadError:
     return changed(f"topic {topic} was deleted and created again")
-
-
-def resolve_wanted(
-    source: OffsetSource,
-    state: ClusterState,
-    start: Point | None,
-    until: Point | None,
-    *,
-    accept_loss: bool,
-    start_option: str = "--from",
-    now_ms: Callable[[], float] = lambda: time.time() * 1000,
-) -> Wanted:
-    """The limits of a run in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
-    now = round(now_ms())
-    if isinstance(start, AtTime) and isinstance(until, AtTime):
-        begin_ms, end_ms = start.milliseconds(now), until.milliseconds(now)
-        if end_ms < begin_ms:
-            raise UsageError(f"--until: {end_ms} ms since 1970 is before {start_option}, {begin_ms}")
-    return Wanted(
-        points=_offsets(source, state, start, start_option, now) if start else {},
-        ends=_offsets(source, state, until, "--until", now) if until else {},
-        accept_loss=accept_loss,
-        start_option=start_option,
-    )
-
-
-def _offsets(source: OffsetSource, state: ClusterState, point: Point, option: str, now: int) -> OffsetMap:
-    partitions = sorted(state.first.keys() & state.end.keys())
-    match point if isinstance(point, AtTime) else point.limit:
-        case AtTime() as time_limit:
-            found = source.list_offsets(dict.fromkeys(partitions, time_limit.milliseconds(now)))
-            # An open transaction may have records of that time after the last stable offset.
-            ends = {tp: state.end[tp] for tp in partitions}
-            return {tp: min(found.get(tp, -1), end) if found.get(tp, -1) >= 0 else end for tp, end in ends.items()}
-        case SpecificOffsets() as limit:
-            if unknown := _named(limit) - {tp.topic for tp in partitions}:
-                raise UsageError(f"{option}: names topics that are not loaded: {listed(unknown)}")
-            if missing := limit.offsets.keys() - set(partitions):
-                raise UsageError(f"{option}: names partitions that do not exist: {listed(missing)}")
-            positions: Mapping[TopicPartition, Position | None] = {tp: limit.position(tp) for tp in partitions}
-            return {tp: _bind(state, tp, where) for tp, where in positions.items() if where is not None}
-        case Earliest():
-            return {tp: state.first[tp] for tp in partitions}
-        case Latest():
-            return {tp: state.end[tp] for tp in partitions}
-        case BeforeLatest() as limit:
-            return {tp: _bind(state, tp, limit) for tp in partitions}
-        case other:
-            assert_never(other)
-
-
-def _named(limit: SpecificOffsets) -> set[str]:
-    return {*limit.topics, *(tp.topic for tp in limit.offsets)}
-
-
-def _bind(state: ClusterState, tp: TopicPartition, where: Position) -> int:
-    if isinstance(where, BeforeLatest):
-        return max(state.end[tp] - where.count, state.first[tp])
-    return {EARLIEST_OFFSET: state.first[tp], LATEST_OFFSET: state.end[tp]}.get(where, where)

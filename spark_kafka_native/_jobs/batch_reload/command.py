@@ -22,7 +22,7 @@ from spark_kafka_native._java import ensure_java
 from spark_kafka_native._jobs.batch_reload import report
 from spark_kafka_native._jobs.batch_reload.appending import append_rows, append_to, records_of
 from spark_kafka_native._jobs.batch_reload.arguments import ABOUT, EXAMPLES, Arguments, parse_arguments, reload_options
-from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged, cluster_state, resolve_wanted
+from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged, resolve_wanted
 from spark_kafka_native._jobs.batch_reload.clean import clean
 from spark_kafka_native._jobs.batch_reload.columns import row_schema, schema_of, stored_format
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
@@ -30,7 +30,7 @@ from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS, file_for
 from spark_kafka_native._jobs.batch_reload.leases import new_load_id, other_runs
 from spark_kafka_native._jobs.batch_reload.loading import FileLoad, load_files
 from spark_kafka_native._jobs.batch_reload.manifest import Manifest, StoredFormat
-from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Plan, make_plan
+from spark_kafka_native._jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native._jobs.batch_reload.running import SparkRunner, Watch
 from spark_kafka_native._jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native._jobs.batch_reload.target import check_own, errors_named, prepare
@@ -39,6 +39,7 @@ from spark_kafka_native._jobs.batch_reload.versions import read_version, with_al
 from spark_kafka_native._jobs.batch_reload.writing import WriteJob
 from spark_kafka_native._jobs.failures import complain, note, reason_of, reporting
 from spark_kafka_native._jobs.interrupts import run_interruptible
+from spark_kafka_native._jobs.points import ClusterState, cluster_state
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.errors import KafkaError, counted

@@ -6,26 +6,13 @@ there are files after that, at the first file boundary at or after it; later fil
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from spark_kafka_native._client.cluster.metadata import PartitionLeader
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native._jobs.batch_reload.manifest import Entry, Manifest, by_partition
+from spark_kafka_native._jobs.points import ClusterState
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.planning.ranges import OffsetRange, range_of, split_ranges
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
-    """The cluster's state of the partitions to be loaded."""
-
-    first: Mapping[TopicPartition, int]
-    end: Mapping[TopicPartition, int]
-    """With read_committed the last stable offset."""
-    topic_ids: Mapping[str, str]
-    """Only of brokers that have ids (Kafka 2.8 and later)."""
-    leaders: Mapping[TopicPartition, PartitionLeader] = field(default_factory=dict)
-    """Those whose logs have the ``end`` offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

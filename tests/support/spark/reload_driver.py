@@ -17,10 +17,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native._jobs.batch_reload.bounds import (
-    Point,
     check_unchanged,
-    cluster_state,
-    parse_point,
     resolve_wanted,
 )
 from spark_kafka_native._jobs.batch_reload.clean import Unneeded, clean
@@ -36,6 +33,7 @@ from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native._jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native._jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native._jobs.batch_reload.writing import write_piece
+from spark_kafka_native._jobs.points import Point, cluster_state, parse_point
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.planning.ranges import OffsetRange
 from tests.support.spark.fake_offsets import FakeCluster

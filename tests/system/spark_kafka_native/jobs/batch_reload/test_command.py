@@ -185,8 +185,8 @@ def test_deleted_records_are_an_error_unless_accepted(run: Run, topics: Topics) 
         (["--target", "ftp://host/x"], 2, "--target: ftp://host/x: cannot publish there"),
         (["--verify"], 2, "/target: nothing has been loaded there"),
         (["--clean"], 2, "/target: nothing has been loaded there"),
-        (["--from", '{"w":"earliest"}'], 2, "--from: names topics that are not loaded: w"),
-        (["--from-offsets", '{"w":"earliest"}'], 2, "--from-offsets: names topics that are not loaded: w"),
+        (["--from", '{"w":"earliest"}'], 2, "--from: names topics that were not chosen: w"),
+        (["--from-offsets", '{"w":"earliest"}'], 2, "--from-offsets: names topics that were not chosen: w"),
     ],
 )
 def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int, given: str) -> None:

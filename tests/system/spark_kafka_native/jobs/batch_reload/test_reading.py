@@ -11,11 +11,12 @@ from spark_kafka_native._jobs.batch_reload.errors import ReloadError
 from spark_kafka_native._jobs.batch_reload.formats import file_format
 from spark_kafka_native._jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native._jobs.batch_reload.merge import Load, entries_of, next_version
-from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Wanted, make_plan
+from spark_kafka_native._jobs.batch_reload.plan import Wanted, make_plan
 from spark_kafka_native._jobs.batch_reload.reading import load_dataframe
 from spark_kafka_native._jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native._jobs.batch_reload.versions import publish
 from spark_kafka_native._jobs.batch_reload.writing import write_piece
+from spark_kafka_native._jobs.points import ClusterState
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.source.layout import layout_of
 

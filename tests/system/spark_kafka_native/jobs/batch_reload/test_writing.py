@@ -6,12 +6,13 @@ import pytest
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native._client.cluster.shared import close_shared_clusters
-from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged, cluster_state
+from spark_kafka_native._jobs.batch_reload.bounds import check_unchanged
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError
 from spark_kafka_native._jobs.batch_reload.formats import file_format
 from spark_kafka_native._jobs.batch_reload.plan import Plan, Wanted, make_plan
 from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native._jobs.batch_reload.writing import WriteJob
+from spark_kafka_native._jobs.points import cluster_state
 from spark_kafka_native._protocol.topic import TopicPartition
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 from spark_kafka_native._spark.planning.cluster_offsets import ClusterOffsets

@@ -8,9 +8,9 @@ import pytest
 from spark_kafka_native._command_line.commands import Options
 from spark_kafka_native._command_line.output import InvalidOption, ToolFailed
 from spark_kafka_native._jobs.batch_reload.arguments import Arguments, parse_arguments
-from spark_kafka_native._jobs.batch_reload.bounds import AtOffsets, AtTime
 from spark_kafka_native._jobs.batch_reload.command import batch_reload, main
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._jobs.points import AtOffsets, AtTime
 from spark_kafka_native._spark.offsets import Ago, Earliest
 from spark_kafka_native._spark.options.parsing import Query, parse_source_options
 

@@ -1,7 +1,8 @@
 import pytest
 
-from spark_kafka_native._jobs.batch_reload.bounds import cluster_state, parse_offsets, parse_point, resolve_wanted
-from spark_kafka_native._jobs.batch_reload.errors import UsageError
+from spark_kafka_native._command_line.output import InvalidOption
+from spark_kafka_native._jobs.batch_reload.bounds import resolve_wanted
+from spark_kafka_native._jobs.points import cluster_state, parse_offsets, parse_point
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.spark.fake_offsets import FakeCluster
 
@@ -57,9 +58,9 @@ def test_invalid_points_are_refused(text: str) -> None:
 
 
 def test_points_with_unknown_partitions_are_refused(cluster: FakeCluster) -> None:
-    with pytest.raises(UsageError, match="--from: names topics that are not loaded: w"):
+    with pytest.raises(InvalidOption, match="--from: names topics that were not chosen: w"):
         points(cluster, '{"w":"earliest"}')
-    with pytest.raises(UsageError, match="--from: names partitions that do not exist: t-2"):
+    with pytest.raises(InvalidOption, match="--from: names partitions that do not exist: t-2"):
         points(cluster, '{"t":{"2":0}}')
 
 
@@ -73,7 +74,7 @@ def test_an_earlier_until_is_refused_whether_or_not_there_are_records_between(
 ) -> None:
     state = cluster_state(cluster, [U0])
     wanted = parse_point(start), parse_point(until)
-    with pytest.raises(UsageError, match=r"--until: \d+ ms since 1970 is before --from, \d+"):
+    with pytest.raises(InvalidOption, match=r"--until: \d+ ms since 1970 is before --from, \d+"):
         resolve_wanted(cluster, state, *wanted, accept_loss=False, now_ms=lambda: 3_605_000.0 + 60_000)
     resolve_wanted(cluster, state, wanted[0], wanted[0], accept_loss=False)
 

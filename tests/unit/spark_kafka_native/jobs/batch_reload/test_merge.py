@@ -13,7 +13,8 @@ from spark_kafka_native._jobs.batch_reload.manifest import (
     problems,
 )
 from spark_kafka_native._jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
-from spark_kafka_native._jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
+from spark_kafka_native._jobs.batch_reload.plan import Plan, Wanted, make_plan
+from spark_kafka_native._jobs.points import ClusterState
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import JSON, ReloadDriver
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_native._jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native._jobs.batch_reload.manifest import Entry, Manifest, What
-from spark_kafka_native._jobs.batch_reload.plan import ClusterState, PartitionPlan, Wanted, make_plan
+from spark_kafka_native._jobs.batch_reload.plan import PartitionPlan, Wanted, make_plan
+from spark_kafka_native._jobs.points import ClusterState
 from spark_kafka_native._protocol.topic import TopicPartition
 from tests.support.spark.reload_driver import JSON
 
