@@ -1,6 +1,6 @@
 """From the points of the command line, a time or offsets, to offsets of the cluster's partitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -71,6 +71,14 @@ def parse_offsets(text: str) -> AtOffsets:
     limit = parse_offset_limit(text)
     assert isinstance(limit, Earliest | Latest | BeforeLatest | SpecificOffsets)
     return AtOffsets(limit)
+
+
+def point_of(option: str, text: str | None, parse: Callable[[str], Point] = parse_point) -> Point | None:
+    """The point in an option; None if it is not given. Raises InvalidOption."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise InvalidOption(f"{option}: {error}") from None
 
 
 def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) -> ClusterState:

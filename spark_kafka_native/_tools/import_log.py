@@ -134,6 +134,7 @@ def _check_targets(cluster: Cluster, logs: list[_Log]) -> None:
 
 def _write(producer: Producer, log: _Log) -> None:
     pending: list[pa.RecordBatch] = []
+    pending_bytes = 0
     for rows in _rows_of(log):
         columns = [rows["value"], pa.repeat(pa.scalar(log.target.partition, pa.int32()), len(rows))]
         try:
@@ -145,8 +146,10 @@ def _write(producer: Producer, log: _Log) -> None:
                 f"max.request.size is {error.max_request_size}"
             ) from error
         pending.append(rows)
-        if sum(each.nbytes for each in pending) >= _FLUSH_BYTES:
+        pending_bytes += rows.nbytes
+        if pending_bytes >= _FLUSH_BYTES:
             _flush(producer, log, pending)
+            pending_bytes = 0
     _flush(producer, log, pending)
 
 

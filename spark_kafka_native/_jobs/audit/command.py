@@ -23,7 +23,7 @@ from spark_kafka_native._jobs.audit.metadata import MAX_COUNTS, compare_offsets
 from spark_kafka_native._jobs.audit.ranges import Side, source_side, target_side
 from spark_kafka_native._jobs.failures import complain, reporting
 from spark_kafka_native._jobs.interrupts import run_interruptible
-from spark_kafka_native._jobs.points import AtTime, Point, parse_point
+from spark_kafka_native._jobs.points import AtTime, Point, point_of
 from spark_kafka_native._jobs.session import spark_session
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._spark.errors import OptionError
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(options: Options) -> int:
     _check(options)
     now_ms = time.time() * 1000
-    start, until = _point("--from", options.start), _point("--until", options.until)
+    start, until = point_of("--from", options.start), point_of("--until", options.until)
     bucket_ms = _bucket(options.bucket)
     source = _opened(
         options,
@@ -248,13 +248,6 @@ def _subscription(options: Options) -> tuple[str, str]:
     if options.topics is not None:
         return "subscribe", options.topics
     return "subscribePattern", options.topic_pattern
-
-
-def _point(name: str, text: str | None) -> Point | None:
-    try:
-        return None if text is None else parse_point(text)
-    except ValueError as error:
-        raise InvalidOption(f"{name}: {error}") from None
 
 
 def _bucket(text: str | None) -> int | None:

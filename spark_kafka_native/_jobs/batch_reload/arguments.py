@@ -1,7 +1,7 @@
 """The command line of the job."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from spark_kafka_native._command_line.properties import parse_pairs, properties_
 from spark_kafka_native._jobs.batch_reload.errors import UsageError
 from spark_kafka_native._jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native._jobs.batch_reload.storage.location import StorageLocation
-from spark_kafka_native._jobs.points import Point, parse_offsets, parse_point
+from spark_kafka_native._jobs.points import Point, parse_offsets, point_of
 from spark_kafka_native._net.errors import ConfigError
 from spark_kafka_native._protocol.nearest import did_you_mean
 from spark_kafka_native._spark.errors import OptionError
@@ -137,9 +137,9 @@ def parse_arguments(given: Options) -> Arguments:
     properties = _properties(given)
     return Arguments(
         source_options=tuple(_source_options(given, action, properties).items()),
-        start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
+        start=point_of("--from-offsets", given.from_offsets, parse_offsets) or point_of("--from", given.start),
         start_option="--from-offsets" if given.from_offsets else "--from",
-        until=_point("--until", parse_point, given.until),
+        until=point_of("--until", given.until),
         location_option="--state" if given.state else "--target",
         location=StorageLocation(
             url=given.state or given.target,
@@ -379,12 +379,3 @@ def _source_options(given: Options, action: str, properties: Mapping[str, str]) 
 
 def _pairs(items: Iterable[str], option: str) -> tuple[tuple[str, str], ...]:
     return tuple(parse_pairs(items, option, strip_values=False).items())
-
-
-def _point(option: str, parse: Callable[[str], Point], text: str | None) -> Point | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None

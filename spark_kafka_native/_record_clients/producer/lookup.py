@@ -60,7 +60,7 @@ class CurrentTables:
     def _read_again(self, topic: str) -> None:
         try:
             self._tables[topic] = self._read(topic)
-        except Exception as error:
+        except Exception as error:  # the thread ends with it, and the table stays in use
             _log.warning("the table of topic %s cannot be read again, and stays in use: %s", topic, error)
         finally:
             self._read_at[topic] = time.monotonic()
