@@ -52,6 +52,7 @@ ENTRIES: Final = (
     Entry("exactly_once", "what exactly once costs a streaming query", 30, ("--jvm", "--apache"), more=True),
     Entry("exactly_once_steps", "the steps of an exactly-once micro-batch", 5, ("--apache",), more=True),
     Entry("producer", "our producer alone, and what transactions add", 3, more=True),
+    Entry("mirror", "copies of a topic in another cluster, beside MirrorMaker 2", 10, more=True),
     Entry("record_producer", "single records, by our producer and those of other Python clients", 3, more=True),
     Entry("transactional_ids", "what a transactional id costs a broker", 5, ("--apache",), more=True, rounds=False),
     Entry("idle_connections", "what a connection costs that does nothing", 3, ("--apache",), more=True, rounds=False),

@@ -101,7 +101,7 @@ class Mirrors(Programs[RunningProgram]):
             "consumer.config": {"bootstrap.servers": clusters.source.bootstrap_servers, **CONSUMER},
             "producer.config": {"bootstrap.servers": clusters.target.bootstrap_servers, **PRODUCER},
         }
-        self._command = [sys.executable, "-m", "spark_kafka_native", "kafka-mirror-maker", "--include", TOPIC]
+        self._command = [sys.executable, "-m", "spark_kafka_native", "mirror", "--include", TOPIC]
         self._command += ["--num.streams", "2", "--abort.on.send.failure", "false"]
         self._command += ["--exactly-once"] if exactly_once else []
         for option, properties in files.items():
