@@ -35,6 +35,14 @@ _CONSOLE: Final = {
     "produce": TOOLS["kafka-console-producer"],
 }
 console: Final = LazyGroup({"Commands": _CONSOLE}, name="console", help="Read and write records as text.")
+_PERFORMANCE: Final = {
+    "consume": TOOLS["kafka-consumer-perf-test"],
+    "fetch": TOOLS["kafka-simple-consumer-perf-test"],
+    "produce": TOOLS["kafka-producer-perf-test"],
+}
+performance: Final = LazyGroup(
+    {"Commands": _PERFORMANCE}, name="perf", help="Measure how fast records are written and read."
+)
 SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
     "Cluster": {
         "topics": TOOLS["kafka-topics"],
@@ -52,6 +60,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Lazy]]] = {
         "console": Lazy(f"{__name__}:console", "Read and write records as text."),
         "delete-records": TOOLS["kafka-delete-records"],
         "import-log": TOOLS["kafka-import-log"],
+        "perf": Lazy(f"{__name__}:performance", "Measure how fast records are written and read."),
         "reload": Lazy(
             "spark_kafka_native._jobs.batch_reload.command:batch_reload",
             "Load topics into files, each record exactly once.",

@@ -18,6 +18,10 @@ TOOLS: Final[Mapping[str, Lazy]] = {
     "kafka-console-producer": Lazy(
         f"{_PACKAGE}.console.producer:console_producer", "Send the lines of standard input as records."
     ),
+    "kafka-consumer-perf-test": Lazy(
+        f"{_PACKAGE}.performance.consumer:consumer_perf_test",
+        "Read records as a member of a consumer group, and print rates.",
+    ),
     "kafka-consumer-groups": Lazy(
         f"{_PACKAGE}.groups.consumer_groups:consumer_groups", "List, describe, reset and delete consumer groups."
     ),
@@ -34,6 +38,14 @@ TOOLS: Final[Mapping[str, Lazy]] = {
         f"{_PACKAGE}.lookup_table:lookup_table", "Create, reorganize and verify tables of the partitioner lookup."
     ),
     "kafka-mirror-maker": Lazy(f"{_PACKAGE}.mirror:mirror", "Copy the topics of one or more clusters to another one."),
+    "kafka-producer-perf-test": Lazy(
+        f"{_PACKAGE}.performance.producer:producer_perf_test",
+        "Send records as fast as brokers take them, and print rates and latencies.",
+    ),
+    "kafka-simple-consumer-perf-test": Lazy(
+        f"{_PACKAGE}.performance.simple_consumer:simple_consumer_perf_test",
+        "Read a partition without a group, and print rates.",
+    ),
     "kafka-topics": Lazy(f"{_PACKAGE}.topics:topics", "Create, delete, list, describe and alter topics."),
     "kafka-transactions": Lazy(f"{_PACKAGE}.transactions:transactions", "List, describe and end transactions."),
 }

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from spark_kafka_native._client.groups.member_loop import MemberLoop
 from spark_kafka_native._client.groups.membership import MemberIdentity, Topics
-from spark_kafka_native._client.groups.subscribed_topics import METADATA_MS
+from spark_kafka_native._client.groups.subscribed_topics import longest_metadata_ms
 from spark_kafka_native._protocol.errors import ErrorCode, KafkaError, RestatedError
 from spark_kafka_native._protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -150,7 +150,8 @@ class ConsumerProtocolMembership:
         cluster = self._loop.link.cluster
         known = {topic_id: name for name, topic_id in cluster.topic_ids_in_memory(self._sent_topics).items()}
         if not topic_ids <= known.keys():
-            found = cluster.metadata(sorted(self._sent_topics), missing_ok=True, timeout_ms=METADATA_MS).topics.values()
+            timeout_ms = longest_metadata_ms(cluster)
+            found = cluster.metadata(sorted(self._sent_topics), missing_ok=True, timeout_ms=timeout_ms).topics.values()
             known = {topic.topic_id: topic.name for topic in found if topic.error is ErrorCode.NONE}
         return known
 

@@ -12,10 +12,15 @@ from spark_kafka_native._protocol.topic import listed
 
 _log = logging.getLogger(__name__)
 
-METADATA_MS: Final = 5_000
+_METADATA_MS: Final = 5_000
 """Longest request for metadata in a member's thread, which cannot be interrupted; the caller repeats it."""
 _MISSING_MS: Final = 1_000
 """Age of metadata without a topic of the subscription, after which brokers are asked again."""
+
+
+def longest_metadata_ms(cluster: Cluster) -> float:
+    """Of a Metadata request in a member's thread, which is repeated later."""
+    return min(_METADATA_MS, cluster.config.default_api_timeout_ms)
 
 
 def warn_of_missing(group_id: str, missing: frozenset[str], before: frozenset[str]) -> None:
@@ -90,4 +95,4 @@ class SubscribedTopics:
         wanted = None if topics is None else sorted(topics)
         if wanted == []:
             return ClusterMetadata()
-        return self._cluster.metadata(wanted, missing_ok=True, timeout_ms=METADATA_MS)
+        return self._cluster.metadata(wanted, missing_ok=True, timeout_ms=longest_metadata_ms(self._cluster))

@@ -237,4 +237,5 @@ class StreamReader(Generic[S]):
 
 def longest_request_ms(config: ConsumerConfig) -> float:
     """Of a request in the member's thread, which sends heartbeats between requests."""
-    return min(_LONGEST_REQUEST_MS, config.session_timeout_ms / _REQUESTS_PER_SESSION)
+    of_session_ms = config.session_timeout_ms / _REQUESTS_PER_SESSION
+    return min(_LONGEST_REQUEST_MS, config.client.default_api_timeout_ms, of_session_ms)

@@ -25,6 +25,8 @@ from tests.support.clients.consuming import (
 )
 from tests.support.waiting import eventually
 
+SHORT_TIMEOUTS: dict[str, object] = {"default.api.timeout.ms": 500, "request.timeout.ms": 500}
+
 
 @pytest.mark.parametrize(
     ("protocol", "topics"), [("classic", {"t": 2}), ("consumer", Whitelist("t.*"))], ids=["classic", "consumer"]
@@ -34,13 +36,14 @@ def test_shutdown_without_a_broker_gives_the_last_commit_up_and_leaves_no_thread
 ) -> None:
     before = resources()
     with EmbeddedBroker(topics={"t": PARTITIONS}) as broker:
-        options = {
+        options: dict[str, object] = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
             "auto.offset.reset": "earliest",
             "heartbeat.interval.ms": 100,
             "auto.commit.interval.ms": 600_000,
             "metadata.max.age.ms": 300,
+            **SHORT_TIMEOUTS,
         }
         options = with_protocol(options, protocol)
         write(broker, "t", range(12))
@@ -59,7 +62,7 @@ def test_shutdown_before_a_broker_was_found_leaves_no_thread_and_no_descriptor(p
     with EmbeddedBroker() as broker:
         servers = broker.bootstrap_servers
         broker.kill()
-        options = {"bootstrap.servers": servers, "group.id": "g", "group.protocol": protocol}
+        options = {"bootstrap.servers": servers, "group.id": "g", "group.protocol": protocol, **SHORT_TIMEOUTS}
         consuming = Consuming(options, Whitelist("t"))
         consuming.close()
     assert (consuming.values, consuming.errors) == ([], [])
@@ -77,7 +80,7 @@ def resources() -> tuple[int, int]:
 @both_protocols
 def test_a_member_continues_after_its_broker_has_restarted(protocol: str) -> None:
     with EmbeddedBroker(topics={"t": PARTITIONS}) as broker:
-        options = {
+        options: dict[str, object] = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
             "auto.offset.reset": "earliest",
@@ -96,11 +99,12 @@ def test_a_member_continues_after_its_broker_has_restarted(protocol: str) -> Non
 
 def test_a_stream_without_a_broker_is_a_timeout_after_consumer_timeout_ms() -> None:
     with EmbeddedBroker(topics={"t": 1}) as broker:
-        options = {
+        options: dict[str, object] = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "g",
             "auto.offset.reset": "earliest",
             "consumer.timeout.ms": 300,
+            **SHORT_TIMEOUTS,
         }
         write(broker, "t", range(1), 1)
         with ConsumerConnector(options | {"enable.auto.commit": "false"}) as consumer:

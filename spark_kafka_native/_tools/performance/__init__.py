@@ -1,0 +1,1 @@
+"""Tools that measure how fast a cluster takes and returns records, with the columns of Apache Kafka's."""
