@@ -22,7 +22,7 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.clients import SimpleConsumer
+from spark_kafka_native.clients import KafkaError, SimpleConsumer
 from tests.support.clients.topics import Topics
 from tests.support.clients.writers import NumberWriter, Writer, wait_for_progress
 from tests.support.kills.programs import KINDS, Programs, RunningProgram
@@ -129,7 +129,7 @@ class Copy:
         return found
 
     def wait_for_progress(self) -> None:
-        """Return when more is copied of each partition."""
+        """Return when more is copied of each partition of the topic, which mirrors create."""
 
         def ends() -> list[int]:
             self._mirrors.check_running()
@@ -137,7 +137,7 @@ class Copy:
                 by_partition = topics.ends(TOPIC)
             return [by_partition.get(number, 0) for number in range(PARTITIONS)]
 
-        before = eventually(ends, [IsInt] * PARTITIONS, within_s=PATIENCE_S, retrying=(KeyError,))
+        before = eventually(ends, [IsInt] * PARTITIONS, within_s=PATIENCE_S, retrying=(KafkaError,))
         eventually(ends, [IsInt(gt=end) for end in before], within_s=PATIENCE_S)
 
 
