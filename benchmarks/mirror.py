@@ -1,9 +1,9 @@
 """Copying a topic to another cluster: our mirror, the same one without forwarding, and MirrorMaker 2 of Apache Kafka.
 
-    python -m benchmarks.mirror [--rounds 3] [--codecs none,lz4,zstd] [--megabytes 400] [--partitions 8] [--bundled]
+    python -m benchmarks.mirror [--rounds 3] [--codecs lz4,zstd] [--batch-bytes 16384,262144] [--megabytes 400]
 
-- forwarded: `pykafka mirror`, which copies batches compressed as they are (KAFKA-1001).
-- encoded again: the same process, which decodes all batches and compresses their records again.
+- ours: `pykafka mirror`, which forwards batches compressed as they are (KAFKA-1001), and merges small ones.
+- always encoded: the same process, which decodes all batches and compresses their records again.
 - MirrorMaker 2: a dedicated process with what its users set for throughput: tasks for all processors, larger fetches
   and batches, a linger time, and the codec of the topic.
 
@@ -43,7 +43,7 @@ _LOOK_S: Final = 0.02
 _LONGEST_S: Final = 300.0
 _STOP_S: Final = 60.0
 _HEAP: Final = "1g"
-FORWARDED, ENCODED, MIRROR_MAKER_2 = "forwarded", "encoded again", "MirrorMaker 2"
+OURS, ENCODED, MIRROR_MAKER_2 = "ours", "always encoded", "MirrorMaker 2"
 Command = Callable[[Path, str, str], list[str]]
 """From a directory, the topic and its codec."""
 
@@ -172,14 +172,23 @@ def _when(
         time.sleep(_LOOK_S)
 
 
+def sizes(text: str) -> list[int]:
+    """Integers with commas between them."""
+    return [int(part) for part in text.split(",")]
+
+
 def main() -> None:
     """Copy a topic of each codec with each mirror in turns, and report."""
     parser = arguments(__doc__, rounds=3)
-    parser.add_argument("--codecs", type=lambda names: names.split(","), default=["none", "lz4", "zstd"])
+    parser.add_argument("--codecs", type=lambda names: names.split(","), default=["lz4", "zstd"])
     parser.add_argument("--megabytes", type=int, default=400, help="of keys and values in the topic (%(default)s)")
     parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument(
+        "--batch-bytes", type=sizes, default=[BATCH_BYTES, 1 << 18], help="batch.size of topics (16384,262144)"
+    )
+    parser.add_argument("--ours", action="store_true", help="without MirrorMaker 2")
     parser.add_argument("--bundled", action="store_true", help="both clusters are the bundled broker")
-    options = parse(parser, codecs=["lz4"], megabytes=40, partitions=4)
+    options = parse(parser, codecs=["lz4"], batch_bytes=[BATCH_BYTES], megabytes=40, partitions=4)
     report = Report("mirror", "Copies of a topic in another cluster", options)
     rows: list[list[Cell]] = []
     with ExitStack() as stack:
@@ -193,17 +202,19 @@ def main() -> None:
         records = round(options.megabytes * 1e6 / per_record)
         copies = Copies(source, target, records, options.partitions)
         commands = {
-            FORWARDED: copies.ours(["spark_kafka_native", "mirror"]),
+            OURS: copies.ours(["spark_kafka_native", "mirror"]),
             ENCODED: copies.ours(["benchmarks.support.decoding_mirror"]),
         }
-        if (reason := apache_kafka_unavailable()) is None:
+        if options.ours:
+            report.notes.append("MirrorMaker 2 was left out")
+        elif (reason := apache_kafka_unavailable()) is None:
             commands[MIRROR_MAKER_2] = copies.mirror_maker_2()
         else:
             report.notes.append(f"without MirrorMaker 2: {reason}")
-        for codec in options.codecs:
-            name = f"events-{codec}"
+        for codec, batch_bytes in itertools.product(options.codecs, options.batch_bytes):
+            name = f"events-{codec}-{batch_bytes}"
             with source.cluster() as cluster, topic(cluster, name, options.partitions):
-                producer = {"compression.type": codec, "batch.size": BATCH_BYTES}
+                producer = {"compression.type": codec, "batch.size": batch_bytes}
                 filling.fill(source.bootstrap_servers, name, records, pool, options=producer)
                 found = {mirror: Found() for mirror in commands}
 
@@ -211,15 +222,17 @@ def main() -> None:
                     mirror: functools.partial(copies.run, command, name, codec, found[mirror])
                     for mirror, command in commands.items()
                 }
-                seconds = measure(cases, options.rounds, title=codec)
-            report.keep({f"{codec}, seconds": seconds})
+                seconds = measure(cases, options.rounds, title=name)
+            report.keep({f"{name}, seconds": seconds})
             rates = {mirror: options.megabytes / statistics.median(each) for mirror, each in seconds.items()}
             for mirror, rate in rates.items():
                 cpu = statistics.median(found[mirror].cpu_seconds) / options.megabytes * 1000
                 start = statistics.median(found[mirror].start_seconds)
-                rows.append([codec, mirror, round(rate, 1), rate / rates[FORWARDED], round(cpu, 2), round(start, 2)])
+                rows.append(
+                    [codec, batch_bytes, mirror, round(rate, 1), rate / rates[OURS], round(cpu, 2), round(start, 2)]
+                )
     title = f"{source.name} to {target.name}, {options.partitions} partitions, medians of {options.rounds} rounds"
-    report.table(("codec", "", "MB/s", "of forwarded", "CPU s/GB", "start s"), rows, title)
+    report.table(("codec", "batch", "", "MB/s", "of ours", "CPU s/GB", "start s"), rows, title)
     report.save()
 
 

@@ -90,6 +90,8 @@ LEFT_OUT = {
     "reload": " --bootstrap-servers h:1 --topics t --target d ",
 }
 """What ``...`` stands for in examples."""
+GROUPS = {"console": ("consume", "produce"), "perf": ("consume", "fetch", "produce")}
+"""Commands that have commands."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -97,7 +99,7 @@ def test_examples_of_help_texts_have_options_that_exist(
     command: Tool, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     examples = []
-    for each in (name, *(f"{name} {more}" for more in ("consume", "produce") if name == "console")):
+    for each in (name, *(f"{name} {more}" for more in GROUPS.get(name, ()))):
         lines = command(*each.split(), "--help").out.replace("\\\n", " ").splitlines()
         examples += [line.strip() for line in lines if line.startswith(f"  pykafka {name}")]
     assert examples or name == "completion"

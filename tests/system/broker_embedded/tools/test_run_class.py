@@ -29,9 +29,9 @@ def test_the_nearest_class_is_suggested(name: str, nearest: str) -> None:
 
 def test_a_class_that_no_tool_has_is_named() -> None:
     with pytest.raises(
-        InvalidOption, match=r"^no tool has the class a\.Mirror; the classes are kafka\.Kafka, .*[a-z]$"
+        InvalidOption, match=r"^no tool has the class a\.Reassignment; the classes are kafka\.Kafka, .*[a-z]$"
     ):
-        tool_and_arguments(["a.Mirror"])
+        tool_and_arguments(["a.Reassignment"])
     with pytest.raises(InvalidOption, match="the name of a Java class is required"):
         tool_and_arguments(["-daemon"])
 

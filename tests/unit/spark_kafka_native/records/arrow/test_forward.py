@@ -6,7 +6,7 @@ import pytest
 from spark_kafka_native._records.arrow.batches import Batches
 from spark_kafka_native._records.arrow.decode import decode
 from spark_kafka_native._records.arrow.encode import EncodedBatch
-from spark_kafka_native._records.arrow.forward import Forwarded, forward
+from spark_kafka_native._records.arrow.forward import MERGED_BELOW, Forwarded, forward
 from spark_kafka_native._records.batch import (
     RECORD_BATCH_OVERHEAD,
     CompressionType,
@@ -28,7 +28,9 @@ VALUES = [b"a" * 50, b"b" * 50, b"c" * 50]
 
 
 def forwarded(raw: bytes | bytearray | Batches, **options: Any) -> Forwarded:
-    return forward(raw, **{"from_offset": 0, "until_offset": END, "max_batch_bytes": 2**20, **options})
+    """By default without merging small batches."""
+    defaults = {"from_offset": 0, "until_offset": END, "max_batch_bytes": 2**20, "merged_below": {}}
+    return forward(raw, **{**defaults, **options})
 
 
 def records_of(found: list[EncodedBatch]) -> list[tuple[int, bytes | None]]:
@@ -173,3 +175,50 @@ def test_rows_are_those_of_decode() -> None:
     raw = joined([message_set(*VALUES), at(3, with_gap(batch(*VALUES))), at(7, batch(*VALUES))])
     rows = decode(raw, from_offset=0, until_offset=END, columns=["value"]).records
     assert [value for _, value in records_of(forwarded(raw).records)] == rows.column("value").to_pylist()
+
+
+# --- small batches
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_small_batches_become_one_with_the_same_codec(codec: CompressionType) -> None:
+    raw = joined(at(3 * number, batch(*VALUES, compression=codec)) for number in range(4))
+    found = forwarded(raw, merged_below=MERGED_BELOW)
+    (only,) = found.records
+    assert records_of(found.records) == [(NOW_MS, value) for value in VALUES * 4]
+    assert read_header(only.buffer).compression is codec
+    assert (found.next_offset, found.bytes_used, found.encoded_again) == (12, len(raw), 4)
+
+
+def test_one_small_batch_between_others_is_forwarded() -> None:
+    large = [b"x" * 1000]
+    raw = joined([at(0, batch(*large)), at(1, batch(b"small")), at(2, batch(*large))])
+    found = forwarded(raw, merged_below={CompressionType.NONE: 500})
+    payloads = [bytes(each.buffer[RECORD_BATCH_OVERHEAD:]) for each in found.records]
+    assert payloads == [bytes(batch(value)[RECORD_BATCH_OVERHEAD:]) for value in (*large, b"small", *large)]
+    assert (found.next_offset, found.encoded_again) == (3, 0)
+
+
+def test_small_batches_of_other_codecs_are_not_merged() -> None:
+    lz4 = batch(b"b", compression=CompressionType.LZ4)
+    raw = joined([at(0, batch(b"a")), at(1, lz4), at(2, batch(b"c")), at(3, batch(b"d"))])
+    found = forwarded(raw, merged_below=MERGED_BELOW)
+    assert [each.records_count for each in found.records] == [1, 1, 2]
+    assert records_of(found.records) == [(NOW_MS, value) for value in (b"a", b"b", b"c", b"d")]
+    assert found.encoded_again == 2
+
+
+def test_merged_batches_are_not_larger_than_a_batch_of_the_producer() -> None:
+    raw = joined(at(number, batch(b"%d" % number * 100)) for number in range(20))
+    found = forwarded(raw, merged_below=MERGED_BELOW, max_batch_bytes=1000)
+    assert [value for _, value in records_of(found.records)] == [b"%d" % number * 100 for number in range(20)]
+    assert len(found.records) > 1
+    assert max(len(each.buffer) for each in found.records) <= 1000
+
+
+def test_merged_batches_are_decoded_in_pieces_whose_memory_is_bounded() -> None:
+    raw = joined(at(number, batch(b"x" * 20_000)) for number in range(40))
+    found = forwarded(raw, merged_below=MERGED_BELOW, max_batch_bytes=2**22)
+    assert len(found.records) == 3
+    assert max(len(each.buffer) for each in found.records) < 300_000
+    assert found.next_offset == 40
